@@ -56,24 +56,23 @@ def test_an_invalid_key_is_rejected_without_being_shown(key):
     assert key not in str(caught.value)
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirection_does_not_get_the_key(status):
+def test_a_redirection_does_not_get_the_key():
     with scripted_server(NO_NEIGHBORS) as elsewhere:
         headers = {"Location": f"{elsewhere.url}/v1/neighbors"}
-        with (
-            scripted_server(ScriptedResponse(status, "text/html", b"", headers)) as server,
-            Client(server.url, KEY) as client,
-            pytest.raises(AnswerError, match="does not follow it"),
-        ):
-            client.neighbors("bank")
+        redirections = [ScriptedResponse(code, "text/html", b"", headers) for code in (301, 307)]
+        with scripted_server(*redirections) as server, Client(server.url, KEY) as client:
+            for _ in redirections:
+                with pytest.raises(AnswerError, match="does not follow it"):
+                    client.neighbors("bank")
         assert elsewhere.requests == []
 
 
-def test_no_cookie_is_kept():
+def test_no_cookie_is_kept_and_the_path_of_an_address_is_a_prefix():
     response = NO_NEIGHBORS._replace(headers={"Set-Cookie": "a=b"})
-    with scripted_server(response) as server, Client(server.url) as client:
+    with scripted_server(response) as server, Client(f"{server.url}/words/") as client:
         client.neighbors("bank")
         client.neighbors("bank")
+        assert {request.path for request in server.requests} == {"/words/v1/neighbors"}
         assert all("Cookie" not in request.headers for request in server.requests)
 
 
@@ -94,27 +93,14 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
 @pytest.mark.parametrize(
     "url",
     [
-        *("", "localhost", "localhost:8000", "ftp://localhost", "http://", "http://a:b", "//a"),
-        *(
-            "http://user:xyzzy@localhost",
-            "http://a?key=b",
-            "http://a/?b",
-            "http://a?",
-            "http://a/#",
-        ),
-        *("http://a/#b", "http://a\n", "http://[a"),
+        *("", "localhost:8000", "ftp://localhost", "http://", "http://a:b", "//a", "http://a\n"),
+        *("http://user:xyzzy@localhost", "http://a?", "http://a/?b", "http://a/#", "http://[a"),
     ],
 )
 def test_an_invalid_address_is_rejected_without_being_shown(url):
     with pytest.raises(ValueError, match=r"http://127.0.0.1:8000") as caught:
         Client(url)
     assert "xyzzy" not in str(caught.value)
-
-
-def test_the_path_of_an_address_is_a_prefix_of_every_request():
-    with scripted_server(NO_NEIGHBORS) as server, Client(f"{server.url}/words/") as client:
-        client.neighbors("bank")
-        assert server.requests[0].path == "/words/v1/neighbors"
 
 
 def test_tls_certificates_are_verified(tmp_path):

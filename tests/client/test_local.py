@@ -106,13 +106,6 @@ def test_the_thread_limits_are_restored_between_two_sentences(bundled):
         assert threads() == before
 
 
-def test_an_error_restores_the_thread_limits():
-    before = threads()
-    with pytest.raises(ValueError, match="wrong"), SINGLE_THREAD:
-        raise ValueError("wrong")
-    assert threads() == before
-
-
 def test_sentences_over_the_limit_are_rejected_unless_it_is_raised(monkeypatch):
     text = "the " * 1025
     for call in (polyseme.load().encode, polyseme.load().embed):

@@ -1,8 +1,8 @@
 """A model in this process and both clients return the same results, bit for bit."""
 
-import inspect
 import re
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -28,20 +28,15 @@ OPTIONS = [
     {"include": ["static", "contextual", "attention", "queries", "keys", "values", "scores"]},
     {"include": []},
     {"include": ["contextual"]},
-    {"include": ("scores", "values")},
-    {"include": ["contributions"]},
+    {"include": ("scores", "contributions")},
     {"include": ["contributions", "attention"], "heads": "mean", "layers": "last"},
-    {"layers": "last"},
     {"layers": [1, 0, 1], "include": ["attention", "queries"]},
-    {"layers": [1]},
     {"heads": "mean", "include": ["attention", "scores", "keys"]},
     {"oov": "zero"},
     {"oov": "subword"},
     {"case": "exact"},
     {"case": "lower"},
     {"phrases": True},
-    {"dtype": "float16"},
-    {"include": ["features"]},
     {"share": 1.5, "include": ["contextual"]},
     {"share": 0},
     {"include": ["features", "static", "attention"], "dtype": "float16"},
@@ -65,7 +60,7 @@ def call_all(local, remote, url, method, *args, **kwargs):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("texts", [TEXTS, WORDS, [*TEXTS, *WORDS, "bank"]], ids=len)
+@pytest.mark.parametrize("texts", [WORDS, [*TEXTS, *WORDS, "bank"]], ids=len)
 def test_sentences_are_the_same(local, remote, url, texts, options):
     found = call_all(local, remote, url, "encode", texts, **options)
     assert len(found) == len(texts)
@@ -98,13 +93,11 @@ CALLS = [
     ("encode_each", (TEXTS * 20,), {"layers": "last"}),
     ("vector", ("bank river bank", "bank"), {"nth": 1}),
     ("vector", ("bank river bank", "bank"), {"nth": 1, "kind": "static"}),
-    ("vector", ("bank river bank", "bank"), {"kind": "features"}),
     ("vector", (["Apple", "n't"], "n't"), {}),
     ("vector", PHRASES[1], {"phrases": True}),
     ("compare", ([*PAIRS, ("gnu", "gnu")],), {"neighbors": 3}),
     ("compare", ([PAIRS[0], Occurrence("money bank", start=6, end=10)],), {"case": "exact"}),
     ("compare", ([["bank bank", "bank", np.int64(1)], Occurrence("bank", "bank")],), {}),
-    ("compare", (PAIRS,), {"share": 0}),
     ("compare", (PAIRS,), {"share": np.float64(4)}),
     ("compare", (PHRASES,), {"phrases": True}),
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": 100}),
@@ -120,7 +113,6 @@ CALLS = [
         {"case": "exact", "keywords": np.int64(1)},
     ),
     ("senses", (), {"occurrences": PAIRS, "senses": 2}),
-    ("neighbors", ("bank", 4), {}),
     ("neighbors", ("gnu",), {"k": 4}),
     ("neighbors", ([1, 0, 0, 0, 2], 4), {}),
     ("neighbors", (np.ones(5, np.float32), 4), {"case": "lower"}),
@@ -228,30 +220,25 @@ def test_a_model_is_selected_by_its_name(url):
 REJECTED = [
     ("encode", (["bank"],), {"include": ["static", "statics"]}, "/include/1"),
     ("compare", (PAIRS,), {"phrases": 1}, "/phrases"),
-    *(("encode", (["bank"],), {"share": s}, "/share") for s in (-1, 4.5, float("nan"), "1", True)),
+    *(("encode", (["bank"],), {"share": s}, "/share") for s in (-1, float("nan"), True)),
     ("compare", (PHRASES,), {}, "/occurrences/0/word"),
     ("encode", (["bank"],), {"layers": 0}, "/layers"),
     ("encode", (["bank"],), {"layers": [0, -1]}, "/layers/1"),
-    ("encode", (["bank", "\ud800"],), {}, "/input/1"),
     ("encode", ([["a"], ["bank", "\udfff"]],), {}, "/input/1"),
     ("encode_each", (["bank"] * 100 + ["\ud800"],), {}, "/input/100"),
     ("embed", (["bank", "\ud800"],), {}, "/input/1"),
     ("encode", (["bank"],), {"oov": "zeros"}, "/oov"),
-    ("encode", (["bank"] * 100 + ["bank zzz"],), {"oov": "error"}, "/input/100"),
     ("encode_each", (["bank"] * 100 + ["bank zzz"],), {"oov": "error"}, "/input/100"),
     ("embed", (["bank"],), {"dimensions": 6}, "/dimensions"),
     ("embed", ([],), {"dimensions": "2"}, "/dimensions"),
     ("compare", ([("bank", "bank"), ("bank", "river")],), {}, "/occurrences/1/word"),
     ("compare", ([("bank", "bank"), Occurrence("bank", start=2, end=9)],), {}, "/occurrences/1"),
-    ("compare", ([("bank", "bank"), ("bank", "\ud800")],), {}, "/occurrences/1/word"),
     ("compare", ([("bank", "bank"), ("bank \ud800", "bank")],), {}, "/occurrences/1/text"),
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": 101}, "/neighbors"),
     ("senses", ("bank", ["river"]), {}, "/word"),
     ("senses", ("bank", []), {}, "/texts"),
     ("senses", ("bank", ["bank"]), {"senses": 21}, "/senses"),
-    ("senses", ("bank", ["bank"]), {"keywords": 101}, "/keywords"),
     ("senses", ("bank", ["bank", "\ud800"]), {}, "/texts/1"),
-    ("senses", ("\ud800", ["bank"]), {}, "/word"),
     ("senses", ("bank", ["bank", None]), {}, "/texts/1"),
     ("senses", ("bank", ["bank"]), {"forms": "banks"}, "/forms"),
     ("trace", (["bank"],), {}, "/text"),
@@ -262,7 +249,6 @@ REJECTED = [
     ("neighbors", ("bank", 1001), {}, "/k"),
     ("neighbors", ([],), {}, "/vector"),
     ("neighbors", ("\ud800",), {}, "/word"),
-    ("neighbors", ([1, 2],), {}, "/vector"),
     ("neighbors", ([[1, 2]],), {}, "/vector"),
     ("neighbors", ([np.nan] * 5,), {}, "/vector"),
     ("neighbors", ("bank",), {"positive": ["bank"]}, ""),
@@ -331,10 +317,8 @@ def test_an_overflow_in_process_is_an_out_of_range_error(tmp_path, method, args,
     ("method", "args", "kwargs", "message"),
     [
         ("encode", (None,), {}, "Give a list of texts"),
-        ("encode", ("bank",), {}, "Give a list of texts"),
         ("encode_each", ("bank",), {}, "Give a list of texts"),
         ("embed", ("bank",), {}, "Give a list of texts"),
-        ("encode", (["bank", 5],), {}, "Text 1 is neither"),
         ("encode", (["bank", b"bank"],), {}, "Text 1 is neither"),
         ("embed", ([["bank", 5]],), {}, "Text 0 is neither"),
         ("compare", (["bank", "bank"],), {}, "Occurrence 0 is neither"),
@@ -381,37 +365,29 @@ def test_an_error_of_the_service_has_its_request_id(remote):
     assert caught.value.__notes__ == [f"Request {caught.value.request_id}"]
 
 
-METHODS = [
-    name
-    for name, value in vars(Encoder).items()
-    if inspect.isfunction(value) and not name.startswith("_")
-]
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_has_the_same_parameters_everywhere(name):
+def test_a_method_has_the_same_parameters_everywhere():
     """test_types.py checks the types with mypy."""
-    parameters = [
-        [
-            (p.name, p.kind, p.default)
-            for p in inspect.signature(getattr(kind, name)).parameters.values()
+    names = [name for name in vars(Encoder) if not name.startswith("_")]
+    for name in filter(lambda name: callable(getattr(Encoder, name)), names):
+        parameters = [
+            [
+                (p.name, p.kind, p.default)
+                for p in signature(getattr(kind, name)).parameters.values()
+            ]
+            for kind in (Encoder, Client, LocalModel, AsyncClient)
         ]
-        for kind in (Encoder, Client, LocalModel, AsyncClient)
-    ]
-    assert all(one == parameters[0] for one in parameters)
+        assert all(one == parameters[0] for one in parameters), name
 
 
 @pytest.mark.parametrize(
     ("method", "request_class"),
     [("encode", EncodeOptions), ("compare", CompareRequest), ("senses", SensesRequest)],
 )
-def test_keywords_have_the_defaults_of_the_request_and_are_described(method, request_class):
-    docstring = inspect.getdoc(getattr(Client, method))
-    parameters = inspect.signature(getattr(Client, method)).parameters.values()
+def test_keywords_have_the_defaults_of_the_request(method, request_class):
+    parameters = signature(getattr(Client, method)).parameters.values()
     keywords = {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY}
     assert "phrases" in keywords
     for name, default in keywords.items():
         # Lists and "auto" have other values in Python.
         python = {"forms": (), "senses": None}
         assert default == python.get(name, request_class.model_fields[name].default), name
-        assert re.search(rf"^ {{4}}{name}: [A-Z].*\w", docstring, re.MULTILINE), name

@@ -1,7 +1,8 @@
 """The results of a service are those of a local model, and its key is never stored."""
 
-import os
+import multiprocessing
 import pickle
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -94,15 +95,10 @@ def test_errors_of_the_service_are_raised_as_local_exceptions(address, monkeypat
 def test_each_process_opens_an_encoder_once(address):
     here = open_encoder(None, address)
     assert open_encoder(None, address) is here
-    reader, writer = os.pipe()
-    if (child := os.fork()) == 0:
-        # Without `_exit`, a failed child would continue with the tests.
-        try:
-            os.write(writer, b"same" if open_encoder(None, address) is here else b"another")
-        finally:
-            os._exit(0)
-    # Without the parent's writing end, `read` returns even if the child has written nothing.
-    os.close(writer)
-    os.waitpid(child, 0)
-    assert os.read(reader, 16) == b"another"
-    os.close(reader)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        assert not pool.submit(is_opened, address, id(here)).result()
+
+
+def is_opened(address, identity):
+    """Whether the encoder of this process is the object with an identity."""
+    return id(open_encoder(None, address)) == identity

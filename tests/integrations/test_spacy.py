@@ -37,13 +37,14 @@ def test_each_row_belongs_to_a_spacy_token():
     for token in doc:
         assert np.array_equal(token._.contextual, doc.tensor[token.i])
         assert np.array_equal(token._.attention, doc._.attention[token.i])
-
-
-def test_words_are_spacys_tokens():
-    doc = pipeline()("didn't")
-    assert [token.text for token in doc] == ["did", "n't"]
-    did, nt = (VECTORS[WORDS.index(word)] for word in ("did", "n't"))
-    assert np.array_equal([token._.static for token in doc], [did, nt])
+    # Without attention, and before the component has run.
+    other = pipeline(attention="none")
+    doc, unencoded = other(TEXT), other.make_doc(TEXT)
+    assert doc._.attention is None and doc[0]._.attention is None
+    assert np.array_equal(doc[2]._.static, BANK)
+    assert unencoded._.attention is None
+    names = ("static", "contextual", "attention")
+    assert [getattr(unencoded[0]._, name) for name in names] == [None] * 3
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n \t"])
@@ -71,6 +72,18 @@ def test_the_whole_document_is_encoded_on_request(deep):
         assert np.array_equal(nlp("river bank . money bank .").tensor, whole.contextual)
 
 
+@pytest.mark.parametrize("layer", [0, 1, None])
+def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
+    nlp = pipeline(attention="heads", layer=layer)
+    shown = f"Contextualizer({deep!r}, vectors='contextual')"
+    assert repr(nlp.get_pipe("polyseme")) == shown
+    doc = nlp("river bank money")
+    (one,) = deep.encode([["river", "bank", "money"]])
+    assert doc._.attention.shape == (H, 3, 3)
+    assert np.array_equal(doc._.attention, one.attention[1 if layer is None else layer])
+    assert np.array_equal(doc[1]._.attention, doc._.attention[:, 1])
+
+
 @pytest.mark.parametrize("cuts", [(0, 3), (0, 3, 6), (0, 3, 5, 7)])
 def test_long_documents_are_split_into_even_chunks(deep, cuts):
     words = ["river", "bank", "money", "apple", "did", "high", "end"][: cuts[-1]]
@@ -82,13 +95,6 @@ def test_long_documents_are_split_into_even_chunks(deep, cuts):
     for (start, end), one in zip(pairwise(cuts), alone, strict=True):
         attention[start:end, start:end] = one.attention[0]
     assert np.array_equal(doc._.attention, attention)
-
-
-def test_a_document_longer_than_a_request_is_encoded_in_chunks():
-    doc = pipeline()("river bank " * 1250)
-    assert len(doc) == 2500
-    assert doc[-1]._.attention.sum() == pytest.approx(1, abs=1e-5)
-    assert not doc[0]._.attention[512:].any()
 
 
 @pytest.mark.parametrize(
@@ -106,51 +112,16 @@ def test_an_unsupported_option_is_rejected_when_the_component_is_created(wrong, 
         pipeline(**wrong)
 
 
-@pytest.mark.usefixtures("deep")
-def test_the_repr_of_a_component_shows_its_model():
-    expected = "Contextualizer(LocalModel('tiny', dimension=5, words=11), vectors='static')"
-    nlp = pipeline(vectors="static")
-    assert repr(nlp.get_pipe("polyseme")) == expected
-
-
-@pytest.mark.parametrize("layer", [0, 1, None])
-def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
-    doc = pipeline(attention="heads", layer=layer)("river bank money")
-    (one,) = deep.encode([["river", "bank", "money"]])
-    assert doc._.attention.shape == (H, 3, 3)
-    assert np.array_equal(doc._.attention, one.attention[1 if layer is None else layer])
-    assert np.array_equal(doc[1]._.attention, doc._.attention[:, 1])
-
-
-def test_attention_can_be_disabled():
-    doc = pipeline(attention="none")(TEXT)
-    assert doc._.attention is None and doc[0]._.attention is None
-    assert np.array_equal(doc[2]._.static, BANK)
-
-
 def test_case_and_unknown_words_are_treated_as_configured():
-    (apple,) = pipeline(case="lower")("APPLE")
-    assert np.array_equal(apple._.static, VECTORS[WORDS.index("apple")])
+    for text, words in {"APPLE": ["apple"], "didn't": ["did", "n't"]}.items():
+        doc = pipeline(case="lower")(text)
+        expected = [VECTORS[WORDS.index(word)] for word in words]
+        assert np.array_equal([token._.static for token in doc], expected)
     with pytest.raises(UnknownWordError):
         pipeline(oov="error")("river qzx")
 
 
-def test_an_unencoded_document_has_no_vectors():
-    doc = spacy.blank("en")(TEXT)
-    assert doc._.attention is None
-    assert doc[0]._.static is None and doc[0]._.contextual is None and doc[0]._.attention is None
-
-
-@pytest.mark.usefixtures("deep")
-def test_a_stream_has_the_results_of_single_documents():
-    texts = ["river bank . the end .", "", "money bank", " \n", "apple " * 40] * 3
-    nlp = pipeline("sentencizer", most=16)
-    together = list(nlp.pipe(texts, batch_size=4))
-    assert [doc.text for doc in together] == texts
-    assert all(same_arrays(doc, nlp(doc.text)) for doc in together if doc.text.strip())
-
-
-def test_a_batch_of_a_stream_is_one_call(monkeypatch):
+def test_a_batch_is_one_call_with_the_results_of_single_documents(monkeypatch):
     calls = []
 
     class Counting(LocalModel):
@@ -160,8 +131,13 @@ def test_a_batch_of_a_stream_is_one_call(monkeypatch):
 
     encoder = Counting.of("tiny")
     monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
-    assert len(list(pipeline("sentencizer").pipe(["bank. end."] * 10, batch_size=4))) == 10
-    assert calls == [1, 8, 8, 4]  # the component encodes one text to check its options
+    texts = ["river bank. the end.", "", "money bank. end.", "apple " * 600]
+    nlp = pipeline("sentencizer")
+    docs = list(nlp.pipe(texts, batch_size=3))
+    # The component encodes one text to check its options; 600 tokens are two chunks.
+    assert calls == [1, 4, 2]
+    assert [doc.text for doc in docs] == texts
+    assert all(same_arrays(doc, nlp(doc.text)) for doc in docs if doc.text)
 
 
 def test_the_error_handler_gets_the_failed_batch():

@@ -21,13 +21,6 @@ def cosine(left, right):
     return left @ right / np.sqrt((left @ left) * (right @ right))
 
 
-@pytest.mark.usefixtures("deep")
-def test_several_processes_have_the_results_of_one():
-    nlp, texts = pipeline(), ["river bank", "money bank", "apple", ""] * 3
-    pairs = zip(nlp.pipe(texts, n_process=2, batch_size=2), map(nlp, texts), strict=True)
-    assert all(np.array_equal(one.tensor, other.tensor) for one, other in pairs)
-
-
 def test_a_component_is_pickled_without_its_model():
     component = pipeline().get_pipe("polyseme")
     doc, other = (Doc(spacy.blank("en").vocab, ["river", "bank"]) for _ in range(2))
@@ -101,7 +94,7 @@ def test_the_vector_of_a_document_is_the_mean_of_its_words():
 
 
 @pytest.mark.usefixtures("deep")
-def test_hooks_are_added_to_a_deserialized_document_but_not_to_an_unencoded_one():
+def test_hooks_are_added_to_a_stored_document_but_not_to_an_unencoded_one():
     nlp = pipeline()
     doc = Doc(nlp.vocab).from_bytes(nlp("river bank money bank").to_bytes())
     add_hooks(doc, "contextual")

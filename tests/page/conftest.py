@@ -58,28 +58,28 @@ def shared_window(browser: Browser) -> Iterator[Reader]:
 
 
 @pytest.fixture
-def open_page(browser: Browser, shared_window: Reader, client: httpx.Client) -> Iterator[Open]:
-    """Open the page at an address, in a window of some width and theme.
+def open_page(
+    browser: Browser, shared_window: Reader, request: pytest.FixtureRequest
+) -> Iterator[Open]:
+    """Open the page of a service, a fixture, at an address, in a window of some width.
 
     A test fails when a script fails, the content security policy is violated or another host is
-    requested. A `fresh` window, one with options and a second one have a context of their own.
+    requested. A window with options and a second one have a context of their own.
     """
     windows: list[Reader] = []
 
     def open_(
         fragment: str = "",
         *,
-        service: httpx.Client = client,
+        service: str = "client",
         width: int = 1200,
-        theme: str = "light",
-        fresh: bool = False,
         reuse: bool = False,
         **options: object,
     ) -> Reader:
-        own = fresh or options or windows
+        own = options or windows
         window = Reader(browser.new_context(**options)) if own else shared_window
         windows.append(window)
-        base = str(service.base_url).rstrip("/")
+        base = str(request.getfixturevalue(service).base_url).rstrip("/")
         if window.reusable and not (reuse and window.page.url.startswith(f"{base}/#")):
             window.clear()
         window.base, window.reusable = base, reuse
@@ -87,7 +87,7 @@ def open_page(browser: Browser, shared_window: Reader, client: httpx.Client) -> 
         window.requests.clear()
         window.page.set_viewport_size({"width": width, "height": 900})
         if "forced_colors" not in options:
-            window.page.emulate_media(color_scheme=theme)
+            window.page.emulate_media(color_scheme="light")
         window.page.mouse.move(0, 0)
         window.go(fragment)
         return window
@@ -117,14 +117,14 @@ def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx
     folder = tmp_path_factory.mktemp("models")
     noise = normal(np.random.default_rng(3), len(WORDS))
     ramp = np.linspace(-1, 1, len(WORDS)).astype(np.float32)
-    zero = np.zeros(len(WORDS), np.float32)
     after = full_layer(2, norm="after", residual=Residual("unit", 0.5, 0.25))
     plain = replace(Layer(), residual=Residual("add"), scoring=Scoring(mask="others"))
     norm = full_layer(3).attention_norm
     bare = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
     write_tiny(folder / "deep", layers=[full_layer(1), full_layer(2)], word_bias=noise)
-    write_tiny(folder / "four", layers=[heads_layer(3, 4)])
-    write_tiny(folder / "many", layers=[heads_layer(seed, 12) for seed in range(12)])
+    heads = Scoring(True, "other-words", normal(np.random.default_rng(1), 12, 13))
+    many = [full_layer(seed, heads=12, scoring=heads) for seed in range(12)]
+    write_tiny(folder / "many", layers=many)
     write_tiny(folder / "parts", subwords=SUBWORDS)
     write_tiny(folder / "small", words=("apple", "bank"), vectors=VECTORS[:2], cased=False)
     write_tiny(folder / "hebrew", words=HEBREW, vectors=VECTORS[:3] + 0.5)
@@ -132,15 +132,7 @@ def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx
     write_tiny(folder / "norm-after", layers=[full_layer(5), after], word_bias=ramp)
     write_tiny(folder / "plain", layers=[Layer(), plain])
     write_tiny(folder / "bare", layers=[bare])
-    write_tiny(folder / "full", layers=[full_layer(1)], word_bias=zero)
     return serve(models_dir=folder, model="plain", workers=1)
-
-
-def heads_layer(seed: int, heads: int) -> Layer:
-    """A layer with a number of heads."""
-    rng = np.random.default_rng(seed)
-    scoring = Scoring(True, "other-words", normal(rng, heads, 13))
-    return full_layer(seed, heads=heads, scoring=scoring)
 
 
 @pytest.fixture(scope="package")

@@ -4,16 +4,14 @@ import json
 import random
 import re
 import subprocess
-from collections.abc import Callable, Sequence
-from io import BytesIO
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import numpy as np
 from axe_playwright_python.sync_playwright import Axe
-from matplotlib.image import imread
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Route
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request
 
 OFF = (
     # The suggestions of the address bar: each window starts processes for them, which takes as
@@ -54,6 +52,9 @@ RECORD_ANNOUNCEMENTS = """(root) => {
     }
   }).observe(root, { childList: true, characterData: true, subtree: true });
 }"""
+
+
+Row = tuple[str, str] | tuple[str, str, int]
 
 
 class Reader:
@@ -110,27 +111,22 @@ class Reader:
         self.page.locator("[aria-busy=true]").first.wait_for(state="detached")
 
     def back(self) -> None:
-        """Go back in the history."""
         self.page.go_back()
         self.settle()
 
     def reload(self) -> None:
-        """Load the page again."""
         self.page.reload()
         self.settle()
 
     def resize(self, width: int, height: int = 900) -> None:
-        """Resize the window, and wait until the page is drawn for the new size."""
         self.page.set_viewport_size({"width": width, "height": height})
         self.page.evaluate(RESIZED, width)
         self.settle()
 
     def open_view(self, title: str) -> None:
-        """Follow the link to a view."""
         self.page.get_by_role("navigation").get_by_role("link", name=title, exact=True).click()
 
     def theme(self, value: str) -> None:
-        """Choose the theme."""
         self.page.get_by_label("Theme").select_option(value)
         self.settle()
 
@@ -148,7 +144,6 @@ class Reader:
         self.settle()
 
     def press(self, name: str) -> None:
-        """Press the button with a name."""
         self.page.get_by_role("button", name=name, exact=True).click()
         self.settle()
 
@@ -165,39 +160,30 @@ class Reader:
         self.settle()
 
     def field(self, label: str) -> Locator:
-        """The control with a label."""
         return self.page.get_by_label(label, exact=True)
 
     def button(self, name: str) -> Locator:
-        """The button with a name that contains a text."""
         return self.page.get_by_role("button", name=name)
 
     def link(self, name: str) -> Locator:
-        """The link with a name that contains a text."""
         return self.page.get_by_role("link", name=name)
 
     def heading(self, name: str) -> Locator:
-        """The heading that contains a text."""
         return self.page.get_by_role("heading", name=name)
 
     def figure(self, name: str) -> Locator:
-        """The figure with a title that contains a text."""
         return self.page.get_by_role("figure", name=name)
 
     def text(self, text: str) -> Locator:
-        """The element that contains a text."""
         return self.page.get_by_text(text)
 
     def examples(self) -> Locator:
-        """The buttons of the examples."""
         return self.page.get_by_role("group", name="Examples").get_by_role("button")
 
     def texts(self, selector: str) -> list[str]:
-        """The texts of the elements that a selector matches."""
         return self.page.locator(selector).all_text_contents()
 
     def numbers(self, selector: str) -> list[float]:
-        """The numbers in the elements that a selector matches."""
         return [float(text.replace("−", "-")) for text in self.texts(selector)]
 
     @property
@@ -212,7 +198,6 @@ class Reader:
 
     @property
     def problem(self) -> Locator:
-        """The error message of the page."""
         return self.page.get_by_role("alert")
 
     def requested(self) -> list[str]:
@@ -224,11 +209,9 @@ class Reader:
         self.page.locator(within).first.evaluate(RECORD_ANNOUNCEMENTS)
 
     def announced(self) -> list[str]:
-        """The recorded announcements since the last call."""
         return self.page.evaluate("globalThis.announced.splice(0)")
 
     def saved(self, button: Locator, folder: Path) -> Path:
-        """The file that a button downloads."""
         with self.page.expect_download() as download:
             button.click()
         path = folder / download.value.suggested_filename
@@ -240,7 +223,6 @@ class Reader:
         return json.loads(self.saved(self.button("Save JSON"), folder).read_text("utf-8"))
 
     def command(self) -> str:
-        """The curl command that the page shows for the response."""
         return self.page.locator(".source code").text_content() or ""
 
     def sent(self) -> dict:
@@ -256,7 +238,6 @@ class Reader:
         return json.loads(done.stdout)
 
     def scrolls_sideways(self) -> bool:
-        """Whether the page is wider than its window."""
         return self.page.evaluate(
             "document.documentElement.scrollWidth > document.documentElement.clientWidth"
         )
@@ -268,6 +249,132 @@ class Reader:
             f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes']][:5]}"
             for one in violations
         ]
+
+    def post(self, operation: str, body: dict) -> dict:
+        """The service's response to a request that the page does not send."""
+        response = httpx.post(f"{self.base}/v1/{operation}", json=body, timeout=60)
+        return response.raise_for_status().json()
+
+    def models(self) -> list[dict]:
+        return httpx.get(f"{self.base}/v1/models").json()["data"]
+
+    def encoded(self, text: str, **more: object) -> dict:
+        """The service's result for one sentence."""
+        return self.post("encode", {"input": text, **more})["results"][0]
+
+    def weights(self, text: str, **more: object) -> np.ndarray:
+        """The attention [L, h, n, n], or [L, n, n] with `heads="mean"`."""
+        return np.array(self.encoded(text, **more)["attention"])
+
+    def contributions(self, text: str, **more: object) -> np.ndarray:
+        """The contributions of the words and of the other terms. [L, n, m]"""
+        return np.array(self.encoded(text, include=["contributions"], **more)["contributions"])
+
+    def attention(self) -> Locator:
+        return self.figure("Layer ")
+
+    def readout(self) -> str:
+        """The text below the figure about the current cell or word."""
+        return self.attention().get_by_role("status").text_content() or ""
+
+    def grid(self) -> Locator:
+        """The grid of cells of the heatmap."""
+        return self.page.get_by_role("application")
+
+    def point(self, row: int, column: int, count: int) -> None:
+        """Scroll to a cell and move the pointer to it."""
+        self.page.mouse.move(*self.grid().evaluate(MIDDLE, [row, column, count]))
+
+    def words(self) -> Locator:
+        return self.page.locator(".attention button.word")
+
+    def word_texts(self) -> list[str]:
+        return self.texts(".attention button.word span")
+
+    def compared(self, rows: Sequence[Row], **fields: object) -> dict:
+        """The service's response for occurrences."""
+        names = ("text", "word", "nth")
+        occurrences = [dict(zip(names, (*row, 0), strict=False)) for row in rows]
+        body = {"occurrences": occurrences, "neighbors": 8, "map": True, **fields}
+        return self.post("compare", body)
+
+    def kept(self) -> list[list]:
+        """The occurrences in the current address, or those that Compare opens with."""
+        return json.loads(self.query.get("occurrences") or json.dumps([[*row, 0] for row in BANKS]))
+
+    def words_of(self, number: int) -> Locator:
+        """The buttons of the words of a sentence."""
+        group = self.page.get_by_role("group", name=f"Word of sentence {number} to compare")
+        return group.get_by_role("button")
+
+    def pressed(self, number: int) -> list[int]:
+        """The indices of the selected words of a sentence."""
+        self.words_of(number).first.wait_for()
+        states = self.words_of(number).evaluate_all(
+            "(words) => words.map((word) => word.getAttribute('aria-pressed'))"
+        )
+        return [i for i, state in enumerate(states) if state == "true"]
+
+    def typed(self, number: int, text: str) -> None:
+        """Type another sentence and wait for the response."""
+        with self.page.expect_response("**/v1/compare"):
+            self.field(f"Sentence {number}").fill(text)
+        self.settle()
+
+    def cosines(self) -> list[float]:
+        """The numbers in the two matrices, row by row, static first."""
+        return self.numbers("svg.similarity text.in-cell")
+
+    def places(self) -> dict[str, tuple[float, ...]]:
+        """The positions of the points of the map by name."""
+        points = self.page.locator("svg.flat-map .point").evaluate_all(
+            "(all) => all.map((one) => ['aria-label', 'transform'].map((n) => one.getAttribute(n)))"
+        )
+        number = re.compile(r"-?[\d.]+(?:e-?\d+)?")
+        return {name: tuple(map(float, number.findall(transform))) for name, transform in points}
+
+    def card(self, name: str) -> Locator:
+        return self.page.get_by_role("article", name=name, exact=True)
+
+    def traced(self, **body: object) -> dict[str, list]:
+        """The values of the steps in the service's response, by name."""
+        return {step["name"]: step["values"] for step in self.post("trace", body)["steps"]}
+
+    def steps(self) -> list[str]:
+        """The names of the steps on the cards, in order."""
+        cards = self.page.locator("[data-step]")
+        return cards.evaluate_all("(cards) => cards.map((card) => card.dataset.step)")
+
+    def matrix(self, step: str) -> list[list[float]]:
+        rows = self.page.locator(f"[data-step={step}] tbody tr").evaluate_all(ROWS)
+        return [[float(text.replace("−", "-")) for text in row] for row in rows]
+
+    def row_names(self) -> list[str]:
+        return self.texts("[data-step=scores] th[scope=row]")
+
+    def sums(self) -> list[str]:
+        return self.texts(".derived .sum")
+
+    def panel(self) -> str:
+        return self.page.locator(".derived").text_content() or ""
+
+    def lit(self) -> set[str]:
+        """The cells that the chosen cell is computed from, as `step:row:column`."""
+        return set(self.page.evaluate(CELLS, "lit"))
+
+    def chosen(self) -> list[str]:
+        """The chosen cells, at most one, as `step:row:column`."""
+        return self.page.evaluate(CELLS, "chosen")
+
+    def write(self, label: str, text: str) -> None:
+        """Write into a field of the editor, and wait until it is drawn."""
+        self.field(label).fill(text)
+        self.pause()
+
+    def pause(self) -> None:
+        """Wait longer than the 300 ms after which the views use what is typed."""
+        self.page.wait_for_timeout(350)
+        self.settle()
 
 
 PASTE = """(field, text) => {
@@ -283,17 +390,7 @@ PASTE = """(field, text) => {
 
 
 def paste(field: Locator, text: str) -> None:
-    """Replace the text of a field by a pasted one."""
     field.evaluate(PASTE, text)
-
-
-def hold(held: list[Route]) -> Callable[[Route], None]:
-    """A route handler that collects requests without continuing them."""
-
-    def keep(route: Route) -> None:
-        held.append(route)
-
-    return keep
 
 
 VIEWS = {
@@ -305,12 +402,6 @@ VIEWS = {
     "models": ("Models", "article .facts"),
 }
 """The title of each view, and what it shows."""
-
-
-def colors_of(png: bytes) -> np.ndarray:
-    """The colors of a PNG file, as numbers."""
-    picture = imread(BytesIO(png))
-    return np.unique((picture[..., :3] * 255).astype(int) @ [65536, 256, 1])
 
 
 def address(view: str, **state: object) -> str:
@@ -344,56 +435,7 @@ MIDDLE = """(grid, [row, column, count]) => {
 }"""
 
 
-def encoded(client: httpx.Client, text: str, **more: object) -> dict:
-    """The service's result for one sentence."""
-    response = client.post("/v1/encode", json={"input": text, **more})
-    assert response.status_code == 200, response.text
-    return response.json()["results"][0]
-
-
-def weights(client: httpx.Client, text: str, **more: object) -> np.ndarray:
-    """The attention [L, h, n, n], or [L, n, n] with `heads="mean"`."""
-    return np.array(encoded(client, text, **more)["attention"])
-
-
-def contributions(client: httpx.Client, text: str, **more: object) -> np.ndarray:
-    """The contributions of the words and of the other terms. [L, n, m]"""
-    return np.array(encoded(client, text, include=["contributions"], **more)["contributions"])
-
-
-def attention(reader: Reader) -> Locator:
-    """The figure of attention."""
-    return reader.figure("Layer ")
-
-
-def readout(reader: Reader) -> str:
-    """The text below the figure about the current cell or word."""
-    return attention(reader).get_by_role("status").text_content() or ""
-
-
-def grid(reader: Reader) -> Locator:
-    """The grid of cells of the heatmap."""
-    return reader.page.get_by_role("application")
-
-
-def point(reader: Reader, row: int, column: int, count: int) -> None:
-    """Scroll to a cell and move the pointer to it."""
-    reader.page.mouse.move(*grid(reader).evaluate(MIDDLE, [row, column, count]))
-
-
-def words(reader: Reader) -> Locator:
-    """The buttons of the words of the sentence."""
-    return reader.page.locator(".attention button.word")
-
-
-def word_texts(reader: Reader) -> list[str]:
-    """The words of the sentence."""
-    return reader.texts(".attention button.word span")
-
-
 # Compare
-
-Row = tuple[str, str] | tuple[str, str, int]
 
 APPLE_ROWS: list[Row] = [
     ("Apple launched a new phone", "Apple"),
@@ -414,60 +456,6 @@ def compare_address(rows: object, **fields: str) -> str:
     """The address of Compare with occurrences, as rows or as the text of the parameter."""
     occurrences = rows if isinstance(rows, str) else json.dumps(rows)
     return address("compare", occurrences=occurrences, **fields)
-
-
-def compared(client: httpx.Client, rows: Sequence[Row], **fields: object) -> dict:
-    """The service's response for occurrences."""
-    names = ("text", "word", "nth")
-    occurrences = [dict(zip(names, (*row, 0), strict=False)) for row in rows]
-    body = {"occurrences": occurrences, "neighbors": 8, "map": True, **fields}
-    return client.post("/v1/compare", json=body).raise_for_status().json()
-
-
-def kept(reader: Reader) -> list[list]:
-    """The occurrences in the current address, or those that Compare opens with."""
-    return json.loads(reader.query.get("occurrences") or json.dumps([[*row, 0] for row in BANKS]))
-
-
-def words_of(reader: Reader, number: int) -> Locator:
-    """The buttons of the words of a sentence."""
-    group = reader.page.get_by_role("group", name=f"Word of sentence {number} to compare")
-    return group.get_by_role("button")
-
-
-def pressed(reader: Reader, number: int) -> list[int]:
-    """The indices of the selected words of a sentence."""
-    words_of(reader, number).first.wait_for()
-    states = words_of(reader, number).evaluate_all(
-        "(words) => words.map((word) => word.getAttribute('aria-pressed'))"
-    )
-    return [i for i, state in enumerate(states) if state == "true"]
-
-
-def typed(reader: Reader, number: int, text: str) -> None:
-    """Type another sentence and wait for the response."""
-    with reader.page.expect_response("**/v1/compare"):
-        reader.field(f"Sentence {number}").fill(text)
-    reader.settle()
-
-
-def cosines(reader: Reader) -> list[float]:
-    """The numbers in the two matrices, row by row, static first."""
-    return reader.numbers("svg.similarity text.in-cell")
-
-
-def places(reader: Reader) -> dict[str, tuple[float, ...]]:
-    """The positions of the points of the map by name."""
-    points = reader.page.locator("svg.flat-map .point").evaluate_all(
-        "(all) => all.map((one) => ['aria-label', 'transform'].map((n) => one.getAttribute(n)))"
-    )
-    number = re.compile(r"-?[\d.]+(?:e-?\d+)?")
-    return {name: tuple(map(float, number.findall(transform))) for name, transform in points}
-
-
-def card(reader: Reader, name: str) -> Locator:
-    """The card of an occurrence."""
-    return reader.page.get_by_role("article", name=name, exact=True)
 
 
 # Step by step
@@ -510,59 +498,3 @@ def steps_address(request: dict | None = None, **fields: object) -> str:
 def sentence_address(text: str, **fields: object) -> str:
     """The address of Step by step with a sentence."""
     return steps_address(source="sentence", text=text, **fields)
-
-
-def traced(client: httpx.Client, **body: object) -> dict[str, list]:
-    """The values of the steps in the service's response, by name."""
-    response = client.post("/v1/trace", json=body)
-    assert response.status_code == 200, response.text
-    return {step["name"]: step["values"] for step in response.json()["steps"]}
-
-
-def steps(reader: Reader) -> list[str]:
-    """The names of the steps on the cards, in order."""
-    cards = reader.page.locator("[data-step]")
-    return cards.evaluate_all("(cards) => cards.map((card) => card.dataset.step)")
-
-
-def numbers(reader: Reader, step: str) -> list[list[float]]:
-    """The numbers in the table of a step."""
-    rows = reader.page.locator(f"[data-step={step}] tbody tr").evaluate_all(ROWS)
-    return [[float(text.replace("−", "-")) for text in row] for row in rows]
-
-
-def row_names(reader: Reader) -> list[str]:
-    """The names of the rows of the scores."""
-    return reader.texts("[data-step=scores] th[scope=row]")
-
-
-def sums(reader: Reader) -> list[str]:
-    """The sums that the panel of the chosen cell shows."""
-    return reader.texts(".derived .sum")
-
-
-def panel(reader: Reader) -> str:
-    """The text of the panel of the chosen cell."""
-    return reader.page.locator(".derived").text_content() or ""
-
-
-def lit(reader: Reader) -> set[str]:
-    """The cells that the chosen cell is computed from, as `step:row:column`."""
-    return set(reader.page.evaluate(CELLS, "lit"))
-
-
-def chosen(reader: Reader) -> list[str]:
-    """The chosen cells, at most one, as `step:row:column`."""
-    return reader.page.evaluate(CELLS, "chosen")
-
-
-def write(reader: Reader, label: str, text: str) -> None:
-    """Write into a field of the editor, and wait until it is drawn."""
-    reader.field(label).fill(text)
-    pause(reader)
-
-
-def pause(reader: Reader) -> None:
-    """Wait longer than the 300 ms after which the views use what is typed."""
-    reader.page.wait_for_timeout(350)
-    reader.settle()

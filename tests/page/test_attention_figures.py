@@ -4,32 +4,16 @@ import csv
 import io
 import re
 
-import httpx
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.page.conftest import Open
-from tests.page.driver import (
-    APPLE_VIEW,
-    APPLE_WORDS,
-    APPLES,
-    LONG_TEXT,
-    Reader,
-    address,
-    attention,
-    contributions,
-    encoded,
-    grid,
-    point,
-    readout,
-    weights,
-)
+from tests.page.driver import APPLE_VIEW, APPLE_WORDS, APPLES, LONG_TEXT, Reader, address
 
 pytestmark = pytest.mark.slow
 
 COUNT = len(APPLE_WORDS)
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def read_out(
@@ -40,28 +24,24 @@ def read_out(
     return f"{words[row]} {verb} {columns[column]}: {weight}"
 
 
-@pytest.mark.parametrize("head", ["0", "3", "mean"])
-def test_the_cell_under_the_pointer_is_read_out(
-    visit: Open, client: httpx.Client, head: str
-) -> None:
-    reader = visit(f"{APPLE_VIEW}&head={head}")
-    by_head = weights(client, APPLES)[0]
-    mean = weights(client, APPLES, heads="mean")[0]
-    expected = mean if head == "mean" else by_head[int(head)]
-    for row, column in [(0, 1), (11, 0), (4, 4), (7, 11)]:
-        point(reader, row, column, COUNT)
-        # The page computes the mean of the heads itself, so the last digits may differ.
-        digits = 2 if head == "mean" else None
-        shown = read_out(APPLE_WORDS, row, column, expected)
-        assert readout(reader).startswith(shown[: -digits if digits else None])
-
-
-def test_numbers_are_shown_in_cells_where_they_fit(visit: Open, client: httpx.Client) -> None:
-    reader = visit(f"{APPLE_VIEW}&head=1")
-    shown = reader.numbers("figure text.in-cell")
-    np.testing.assert_allclose(shown, weights(client, APPLES)[0, 1].ravel(), atol=0.0051)
-    reader.resize(360)
-    assert reader.numbers("figure text.in-cell") == []
+def test_the_cell_under_the_pointer_is_read_out_and_chosen_by_a_click(open_page: Open) -> None:
+    reader = open_page(f"{APPLE_VIEW}&head=mean")
+    reader.point(7, 11, COUNT)
+    mean = reader.weights(APPLES, heads="mean")[0]
+    # The page computes the mean of the heads itself, so the last digits may differ.
+    assert reader.readout().startswith(read_out(APPLE_WORDS, 7, 11, mean)[:-2])
+    reader.go(f"{APPLE_VIEW}&head=3")
+    expected = reader.weights(APPLES)[0, 3]
+    for row, column in [(0, 1), (11, 0), (4, 3)]:
+        reader.point(row, column, COUNT)
+        assert reader.readout() == read_out(APPLE_WORDS, row, column, expected)
+    reader.page.mouse.down()
+    reader.page.mouse.up()
+    reader.settle()
+    assert reader.address == f"{APPLE_VIEW}&head=3&word=4&row=4&column=3"
+    assert reader.heading("phone is made of").is_visible()
+    reader.page.mouse.move(0, 0)
+    assert reader.readout() == read_out(APPLE_WORDS, 4, 3, expected)
 
 
 LIGHTNESS = """async (element) => {
@@ -82,39 +62,40 @@ def lightness_of_cells(reader: Reader) -> np.ndarray:
     return np.array(reader.page.locator("svg.heatmap image").evaluate(LIGHTNESS))
 
 
-def test_a_darker_cell_is_a_larger_weight(visit: Open, client: httpx.Client) -> None:
-    for text, head in ((APPLES, 1), (LONG_TEXT, 0)):
-        reader = visit(address("attention", text=text, head=head))
-        expected = weights(client, text)[0, head].ravel()
+def test_a_darker_cell_is_a_larger_weight(open_page: Open) -> None:
+    reader = open_page(APPLE_VIEW)
+    for text, head in ((LONG_TEXT, 0), (APPLES, 1)):
+        reader.go(address("attention", text=text, head=head))
+        expected = reader.weights(text)[0, head].ravel()
         lightness = lightness_of_cells(reader)
         assert len(lightness) == len(expected)
         assert (np.diff(lightness[np.argsort(expected)]) <= 1e-9).all()
+    # Numbers are shown in cells where they fit.
+    np.testing.assert_allclose(reader.numbers("figure text.in-cell"), expected, atol=0.0051)
+    reader.resize(360)
+    assert reader.numbers("figure text.in-cell") == []
+    reader.theme("dark")
+    assert np.median(lightness_of_cells(reader)) < 50 < np.median(lightness)
 
 
-def test_contributions_have_all_parts_of_the_sum_with_their_signs(
-    visit: Open, client: httpx.Client
-) -> None:
+def test_contributions_have_all_parts_of_the_sum_with_their_signs(visit: Open) -> None:
     reader = visit(APPLE_VIEW)
-    rows = contributions(client, APPLES)[0]
+    rows = reader.contributions(APPLES)[0]
     np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-5)
     shown = reader.numbers("figure text.in-cell")
     np.testing.assert_allclose(shown, rows.ravel(), atol=0.0051)
     labels = reader.texts("svg.heatmap text.label")
     assert labels[COUNT:] == [*APPLE_WORDS, "the word itself", "its position"]
-    caption = attention(reader).locator("figcaption").text_content()
-    assert "a word attends to no occurrence of itself" in caption
-    assert "a weight only says how much one head attends to it" in caption
+    caption = reader.attention().locator("figcaption")
+    expect(caption).to_contain_text("a word attends to no occurrence of itself")
     reader.press("Lines")
-    assert (
-        "A stronger line is a larger contribution"
-        in attention(reader).locator("figcaption").text_content()
-    )
+    expect(caption).to_contain_text("A stronger line is a larger contribution")
 
 
-def test_negative_contributions_are_drawn(visit: Open, tiny_models: httpx.Client) -> None:
+def test_negative_contributions_are_drawn(visit: Open) -> None:
     text = "apple bank river money did high end"
-    rows = contributions(tiny_models, text, model="deep")[1]
-    reader = visit(address("attention", text=text, model="deep", layer=1), service=tiny_models)
+    reader = visit(address("attention", text=text, model="deep", layer=1), service="tiny_models")
+    rows = reader.contributions(text, model="deep")[1]
     shown = reader.numbers("figure text.in-cell")
     np.testing.assert_allclose(shown, rows.ravel(), atol=0.0051)
     assert min(shown) < 0
@@ -122,55 +103,33 @@ def test_negative_contributions_are_drawn(visit: Open, tiny_models: httpx.Client
     reader.go(address("attention", text=text, model="deep", layer=1, picture="lines", word=word))
     dashed = reader.page.locator("svg.lines line[stroke-dasharray]")
     assert dashed.count() == (rows[word] <= -0.01).sum() > 0
-    assert "a dashed one is negative" in attention(reader).locator("figcaption").text_content()
+    assert "a dashed one is negative" in reader.attention().locator("figcaption").text_content()
 
 
-def test_a_click_chooses_the_cell_and_the_word_of_its_row(open_page: Open) -> None:
-    reader = open_page(APPLE_VIEW)
-    point(reader, 4, 3, COUNT)
-    reader.page.mouse.down()
-    reader.page.mouse.up()
-    reader.settle()
-    assert reader.address == f"{APPLE_VIEW}&word=4&row=4&column=3"
-    assert reader.heading("phone is made of").is_visible()
-    reader.page.mouse.move(0, 0)
-    assert readout(reader).startswith("phone gets from new: ")
-
-
-def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(open_page: Open) -> None:
     reader = open_page(f"{APPLE_VIEW}&row=0&column=0")
-    expected = contributions(client, APPLES)[0]
+    expected = reader.contributions(APPLES)[0]
     for _ in range(60):
         reader.page.keyboard.press("Tab")
         if reader.page.evaluate("document.activeElement.className") == "cells":
             break
-    expect(grid(reader)).to_be_focused()
+    expect(reader.grid()).to_be_focused()
     for key, row, column in [
-        ("ArrowDown", 1, 0), ("ArrowRight", 1, 1), ("End", 1, 13), ("ArrowUp", 0, 13),
-        ("PageDown", 10, 13), ("ArrowLeft", 10, 12), ("Home", 10, 0), ("PageUp", 0, 0),
-        ("ArrowLeft", 0, 0), ("Control+End", 11, 13), ("ArrowRight", 11, 13),
-        ("Control+Home", 0, 0),
+        ("ArrowDown", 1, 0), ("End", 1, 13), ("ArrowUp", 0, 13), ("PageDown", 10, 13),
+        ("Home", 10, 0), ("PageUp", 0, 0), ("ArrowLeft", 0, 0), ("Control+End", 11, 13),
+        ("ArrowRight", 11, 13), ("Control+Home", 0, 0),
     ]:  # fmt: skip
         reader.page.keyboard.press(key)
-        assert readout(reader) == read_out(APPLE_WORDS, row, column, expected, "gets from")
-    reader.keys("ArrowDown", "Enter")
-    assert reader.address == f"{APPLE_VIEW}&word=1&row=1&column=0"
-    expect(grid(reader)).to_be_focused()
-
-
-def test_the_address_follows_the_keyboard_and_the_heatmap_stays(open_page: Open) -> None:
-    reader = open_page(f"{APPLE_VIEW}&row=2&column=2")
+        assert reader.readout() == read_out(APPLE_WORDS, row, column, expected, "gets from")
     before = reader.page.evaluate("history.length")
     reader.page.evaluate("document.querySelector('svg.heatmap').mark = true")
-    grid(reader).focus()
-    reader.keys("ArrowDown", "ArrowDown")
-    reader.page.wait_for_url(re.compile(r"&row=4&column=2$"))
+    reader.keys("ArrowDown")
+    reader.page.wait_for_url(re.compile(r"&row=1&column=0$"))
     assert reader.page.evaluate("history.length") == before
     reader.keys("Enter")
-    point(reader, 3, 3, COUNT)
-    reader.settle()
+    assert reader.address == f"{APPLE_VIEW}&word=1&row=1&column=0"
+    expect(reader.grid()).to_be_focused()
+    # The heatmap stays.
     assert reader.page.evaluate("document.querySelector('svg.heatmap').mark") is True
 
 
@@ -201,23 +160,20 @@ LINES = """() => [...document.querySelectorAll("svg.lines line")]
 
 
 def lines(reader: Reader) -> list[dict]:
-    """The visible lines with their attributes."""
     return reader.page.evaluate(LINES)
 
 
 def query(reader: Reader, word: str) -> Locator:
-    """The button of a query token."""
     return reader.page.locator(".lines").get_by_role("button", name=word, exact=True)
 
 
 def rows_of_lines(reader: Reader) -> set[int]:
-    """The query tokens whose lines are visible."""
     return {line["row"] for line in lines(reader)}
 
 
-def test_a_stronger_line_is_a_larger_weight(visit: Open, client: httpx.Client) -> None:
+def test_a_stronger_line_is_a_larger_weight(visit: Open) -> None:
     reader = visit(f"{APPLE_VIEW}&picture=lines&head=1")
-    expected = weights(client, APPLES)[0, 1]
+    expected = reader.weights(APPLES)[0, 1]
     drawn = lines(reader)
     places = {(one["row"], one["column"]) for one in drawn}
     assert places == {tuple(map(int, place)) for place in np.argwhere(expected >= 0.01)}
@@ -227,67 +183,47 @@ def test_a_stronger_line_is_a_larger_weight(visit: Open, client: httpx.Client) -
         assert drawn[0][measure] < 0.5 * drawn[-1][measure]
 
 
-def test_pointing_at_a_word_shows_its_lines(visit: Open, client: httpx.Client) -> None:
+def test_a_pointed_or_focused_word_shows_its_lines(visit: Open) -> None:
     reader = visit(f"{APPLE_VIEW}&picture=lines")
     assert rows_of_lines(reader) == set(range(COUNT))
     query(reader, "phone").hover()
     assert rows_of_lines(reader) == {4}
-    row = contributions(client, APPLES)[0, 4]
+    row = reader.contributions(APPLES)[0, 4]
     key_tokens = ", ".join(f"{APPLE_WORDS[i]}: {row[i]:.4f}" for i in np.argsort(-row)[:3])
-    assert readout(reader) == f"phone gets from {key_tokens}"
+    assert reader.readout() == f"phone gets from {key_tokens}"
     reader.page.mouse.move(0, 0)
     assert rows_of_lines(reader) == set(range(COUNT))
-
-
-def test_the_arrow_keys_move_through_the_query_tokens(visit: Open) -> None:
-    reader = visit(f"{APPLE_VIEW}&picture=lines")
     query(reader, "Apple").focus()
-    assert rows_of_lines(reader) == {0}
-    reader.keys("ArrowDown", "ArrowDown", "End", "ArrowUp")
+    reader.keys("ArrowDown", "End", "ArrowUp")
     assert rows_of_lines(reader) == {10}
     reader.keys("Enter")
     assert reader.address == f"{APPLE_VIEW}&picture=lines&word=10"
-    assert query(reader, "apple").get_attribute("aria-pressed") == "true"
     expect(query(reader, "apple")).to_be_focused()
     reader.page.keyboard.press("Tab")
     assert rows_of_lines(reader) == {10}
 
 
-def test_the_shift_and_the_most_attended_words_of_a_word_are_shown(
-    visit: Open, client: httpx.Client
-) -> None:
-    reader = visit(f"{APPLE_VIEW}&word=10")
-    result = encoded(client, APPLES)
-    static, contextual = np.array(result["static"][10]), np.array(result["contextual"][10])
-    other = np.array(result["static"][0]), np.array(result["contextual"][0])
-    cosines = [
-        a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-        for a, b in zip((static, contextual), other, strict=True)
-    ]
-    assert reader.text(
-        f"apple and Apple: {cosines[0]:.2f} static, {cosines[1]:.2f} in context"
-    ).is_visible()
-    row = contributions(client, APPLES)[-1, 10]
+def test_a_word_has_its_cosines_parts_and_vectors(open_page: Open) -> None:
+    reader = open_page(f"{APPLE_VIEW}&word=10")
+    result = reader.encoded(APPLES)
+    row = reader.contributions(APPLES)[-1, 10]
     best = np.argsort(-np.abs(row), kind="stable")[:8]
     parts = [*APPLE_WORDS, "the word itself", "its position"]
     expected = ", ".join(f"{parts[i]}: {row[i]:.2f}" for i in best).replace("-", "−")
     figure = reader.figure("is made of").get_by_role("img")
     assert figure.get_attribute("aria-label") == f"apple is made of {expected}"
-    reader.go(address("attention", text="qqzx river bank"))
-    assert reader.text("qqzx has no static vector").is_visible()
-
-
-def test_the_vectors_of_a_word_are_shown_on_request(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page(f"{APPLE_VIEW}&word=10")
-    result = encoded(client, APPLES)
-    assert reader.text("apple has two vectors of 300 numbers").is_visible()
     reader.text("All numbers of both vectors").click()
-    _, static, _, contextual = reader.texts("pre[aria-label=Vectors]")[0].split("\n")[:1] + [
-        line for line in reader.texts("pre[aria-label=Vectors]")[0].split("\n")[1:] if line
-    ]
-    for line, name in ((static, "static"), (contextual, "contextual")):
+    lines = reader.texts("pre[aria-label=Vectors]")[0].split("\n")
+    cosines = []
+    for name, line in zip(("static", "contextual"), (lines[1], lines[4]), strict=True):
         shown = [float(number.replace("−", "-")) for number in line.split()]
         np.testing.assert_allclose(shown, result[name][10], atol=5.1e-5)
+        one, other = np.array(result[name][10]), np.array(result[name][0])
+        cosines.append(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+    headline = f"apple and Apple: {cosines[0]:.2f} static, {cosines[1]:.2f} in context"
+    assert reader.text(headline).is_visible()
+    reader.go(address("attention", text="qqzx river bank"))
+    assert reader.text("qqzx has no static vector").is_visible()
 
 
 SEPARATED = r"""async (cells) => {
@@ -301,17 +237,14 @@ def read_table(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text, newline=""), "excel-tab"))
 
 
-def test_the_weights_are_a_table_that_can_be_pasted_into_a_spreadsheet(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_the_weights_are_a_table_that_can_be_pasted_into_a_spreadsheet(open_page: Open) -> None:
     text = 'He said "no" " to it.'
     reader = open_page(address("attention", text=text, head=1))
     assert reader.page.get_by_role("table").count() == 0
     reader.text("These numbers as a table").click()
-    result = encoded(client, text)
+    result = reader.encoded(text)
     words = [token["text"] for token in result["tokens"]]
     assert '"' in words
-    assert reader.texts(".numbers tbody th") == words
     expected = np.array(result["attention"][0][1])
     shown = np.reshape(reader.numbers(".numbers tbody td"), expected.shape)
     np.testing.assert_allclose(shown, expected, atol=0.00051)
@@ -323,33 +256,14 @@ def test_the_weights_are_a_table_that_can_be_pasted_into_a_spreadsheet(
     assert [row[0] for row in table[1:]] == words
     copied = [[float(cell) for cell in row[1:]] for row in table[1:]]
     np.testing.assert_array_equal(copied, expected)
-    reader.choose("Head", "2")
-    assert "Layer 0, head 2" in reader.page.locator(".numbers caption").text_content()
     cells = ['a\t"b"', "c\nd", "e"]
     assert read_table(reader.page.evaluate(SEPARATED, cells)) == [cells]
 
 
-WORDS = LONG_TEXT.split()
-
-
-def test_a_heatmap_of_200_words_is_read_out(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page(address("attention", text=LONG_TEXT, head=2))
-    expected = weights(client, LONG_TEXT)[0, 2]
-    for row, column in [(0, 1), (100, 101), (199, 0), (57, 190)]:
-        point(reader, row, column, 200)
-        assert readout(reader) == read_out(WORDS, row, column, expected)
-    grid(reader).focus()
-    reader.page.keyboard.press("Control+End")
-    assert readout(reader) == read_out(WORDS, 199, 199, expected)
-    assert "200 words" in grid(reader).get_attribute("aria-label")
-
-
-def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(open_page: Open) -> None:
     reader = open_page(address("attention", text=LONG_TEXT, picture="lines", head=1))
-    expected = weights(client, LONG_TEXT)[0, 1]
-    line = attention(reader).locator("line")
+    expected = reader.weights(LONG_TEXT)[0, 1]
+    line = reader.attention().locator("line")
     assert line.count() == 0
     reader.page.locator(".lines .query").nth(150).hover()
     assert line.count() == (expected[150] >= 0.01).sum()
@@ -358,34 +272,13 @@ def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(
     assert reader.page.get_by_role("table").count() == 0
 
 
-def test_the_figure_is_never_wider_than_its_space(visit: Open) -> None:
-    reader = visit(address("attention", text=" ".join(["river bank"] * 20)), width=500)
-    for width in (320, 900, 1200):
-        reader.resize(width)
-        figure = attention(reader).bounding_box()
-        drawn = attention(reader).locator("svg").bounding_box()
-        cells = grid(reader).bounding_box()
-        assert drawn["x"] + drawn["width"] <= figure["x"] + figure["width"], width
-        assert drawn["x"] <= cells["x"], width
-        assert cells["x"] + cells["width"] <= drawn["x"] + drawn["width"] + 0.5, width
-        assert cells["width"] / 40 <= 34, width
-
-
-def test_colors_follow_the_chosen_theme(open_page: Open) -> None:
-    reader = open_page(APPLE_VIEW)
-    light = lightness_of_cells(reader)
-    reader.theme("dark")
-    dark = lightness_of_cells(reader)
-    assert np.median(dark) < 50 < np.median(light)
-
-
 @pytest.mark.parametrize("picture", ["heatmap", "lines"])
 def test_readouts_do_not_move_the_figure_and_a_redraw_keeps_the_focus(
     open_page: Open, picture: str
 ) -> None:
     text = f"river {'long' * 30} bank of {'longer' * 30} money"
     reader = open_page(address("attention", text=text, picture=picture), width=320)
-    target = grid(reader) if picture == "heatmap" else query(reader, "bank")
+    target = reader.grid() if picture == "heatmap" else query(reader, "bank")
     target.focus()
     tops = set()
     for key in ["Home", *["ArrowDown", "ArrowRight"] * 6]:

@@ -4,28 +4,12 @@ import json
 from itertools import combinations
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from tests.page.conftest import Open
-from tests.page.driver import (
-    APPLE_ROWS,
-    APPLES,
-    BANKS,
-    EIGHT,
-    Reader,
-    Row,
-    card,
-    compare_address,
-    compared,
-    cosines,
-    kept,
-    places,
-    pressed,
-    words_of,
-)
+from tests.page.driver import APPLE_ROWS, BANKS, EIGHT, Reader, Row, compare_address
 
 pytestmark = pytest.mark.slow
 
@@ -35,57 +19,18 @@ def captions(reader: Reader) -> list[str]:
     return reader.texts(".models-beside > figure h3, .notes li")
 
 
-def test_it_opens_with_bank_and_a_headline_in_figures(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_it_opens_with_bank_and_a_headline_in_figures(open_page: Open) -> None:
     reader = open_page("#compare")
-    given = compared(client, BANKS)
+    given = reader.compared(BANKS)
     texts = [reader.field(f"Sentence {i}").input_value() for i in (1, 2)]
     assert texts == [text for text, _ in BANKS]
     assert captions(reader)[0] == "bank: 1.00 static, 0.16 in context"
     both = np.ravel([given["static_similarity"], given["contextual_similarity"]])
-    np.testing.assert_allclose(cosines(reader), both, atol=0.00501)
+    np.testing.assert_allclose(reader.cosines(), both, atol=0.00501)
     reader.text("The cosines as tables").first.click()
     expect(reader.page.locator(".models-beside td.number").first).to_be_visible()
     tables = reader.numbers(".models-beside td.number")
     np.testing.assert_allclose(tables, both, atol=0.0000501)
-
-
-def test_the_example_of_apple_is_one_word_in_two_contexts(open_page: Open) -> None:
-    reader = open_page("#compare")
-    reader.press("Apple")
-    assert reader.query["case"] == "lower"
-    assert kept(reader) == [[APPLES, "Apple", 0], [APPLES, "apple", 0]]
-    assert captions(reader) == [
-        "Apple: 1.00 static, 0.50 in context",
-        "A and B are one word, “apple”, with one static vector: only context tells them apart.",
-    ]
-    assert "one word, with one static vector" in reader.texts(".example-note")[0]
-
-
-def test_two_models_are_side_by_side_and_a_model_stays_chosen(
-    open_page: Open, several: httpx.Client
-) -> None:
-    reader = open_page(compare_address(BANKS), service=several)
-    assert reader.page.locator(".models-beside figure:visible").count() == 1
-    reader.choose("Second model, beside it", "second")
-    figures = reader.page.locator(".models-beside figure")
-    headings = figures.locator("h3").all_text_contents()
-    assert headings == [
-        f"{model}: bank: 1.00 static, 0.16 in context" for model in ("wiki-en", "second")
-    ]
-    first, second = (figures.nth(i).bounding_box() for i in (0, 1))
-    assert first["y"] == second["y"]
-    assert first["x"] + first["width"] <= second["x"]
-    reader.choose("Model", "second")
-    for title in ("Neighbors", "Attention", "Senses"):
-        reader.open_view(title)
-        reader.settle()
-        assert reader.query["model"] == "second"
-    reader.choose("Model", "")
-    reader.open_view("Compare")
-    reader.settle()
-    assert "model" not in reader.query
 
 
 def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> None:
@@ -94,36 +39,19 @@ def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> N
     for button in examples.all():
         button.click()
         reader.settle()
-        assert not reader.problem.is_visible()
         assert button.get_attribute("aria-pressed") == "true"
         # The address of the first example has no occurrences.
-        count = len(kept(reader)) if reader.query else 2
-        assert [len(pressed(reader, i + 1)) for i in range(count)] == [1] * count
+        count = len(reader.kept()) if reader.query else 2
         assert reader.page.get_by_role("article").count() == count
     reader.back()
     assert examples.nth(examples.count() - 2).get_attribute("aria-pressed") == "true"
 
 
-def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
-    visit: Open, client: httpx.Client
-) -> None:
+def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(visit: Open) -> None:
     one = "are one word, “bank”, with one static vector:"
-    cosine = compared(client, BANKS)["contextual_similarity"][0][1]
-    river = "The river and the stream and the lake"
-    nearer: list[Row] = [(river, "river"), (river, "stream"), (river, "lake")]
-    given = compared(client, nearer)
-    before, after = given["static_similarity"], given["contextual_similarity"]
-    gains = {(i, j): after[i][j] - before[i][j] for i, j in combinations(range(3), 2)}
-    assert min(gains.values()) > 0.01
-    i, j = max(gains, key=gains.__getitem__)
-    names = [word for _, word in nearer]
-    nearest = (
-        f"{names[i]} and {names[j]}: {before[i][j]:.2f} static, {after[i][j]:.2f} in context"
-        f" (the pair {'ABC'[i]} and {'ABC'[j]}, which context changes most)"
-    )
     reader = visit("#compare")
+    cosine = reader.compared(BANKS)["contextual_similarity"][0][1]
     for rows, *expected in [
-        (nearer, nearest),
         (
             BANKS,
             f"bank: 1.00 static, {cosine:.2f} in context",
@@ -133,11 +61,6 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
             [BANKS[0]] * 3,
             "bank: 1.00 static, 1.00 in context; no pair changes",
             f"A, B and C {one} here, context does not tell them apart either.",
-        ),
-        (
-            [BANKS[0]] * 2,
-            "bank: 1.00 static, 1.00 in context",
-            f"A and B {one} here, context does not tell them apart either.",
         ),
     ]:
         reader.go(compare_address(rows))
@@ -157,13 +80,13 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
     ]
 
 
-def test_the_map_has_the_services_positions_on_one_scale(visit: Open, client: httpx.Client) -> None:
+def test_the_map_has_the_services_positions_on_one_scale(visit: Open) -> None:
     reader = visit(compare_address(EIGHT))
-    answer = compared(client, EIGHT)["map"]
+    answer = reader.compared(EIGHT)["map"]
     given = {one["word"]: one["position"] for one in answer["neighbors"]}
     given |= {f"#{'ABCDEFGH'[i]}": place for i, place in enumerate(answer["contextual"])}
     drawn = {}
-    for name, place in places(reader).items():
+    for name, place in reader.places().items():
         if ": near" in name:
             drawn[name.split(": near")[0]] = place
         elif name.startswith("Contextual"):
@@ -175,75 +98,50 @@ def test_the_map_has_the_services_positions_on_one_scale(visit: Open, client: ht
     expected, found = expected - expected[0], found - found[0]
     scale = np.abs(found).sum() / np.abs(expected).sum()
     np.testing.assert_allclose(found, expected * scale, atol=0.02)
+    for kind, which in {"before": "static", "after": "contextual"}.items():
+        for point in reader.page.locator(f".flat-map .{kind}.point").all():
+            assert f": near the {which} vector" in point.get_attribute("aria-label")
 
 
 def test_equal_vectors_are_one_mark_with_both_letters(visit: Open) -> None:
     reader = visit(compare_address(BANKS))
-    names = sorted(name for name in places(reader) if " vector of " in name.split(":")[0])
+    names = sorted(name for name in reader.places() if " vector of " in name.split(":")[0])
     static = "Static vector of A and B (bank)"
     assert names == ["Contextual vector of A (bank)", "Contextual vector of B (bank)", static]
     assert reader.texts(".flat-map .static.point text") == ["A and B: bank"]
     assert reader.page.locator(".flat-map .arrow").count() == 2
     reader.go(compare_address([BANKS[0]] * 2))
-    names = sorted(name for name in places(reader) if " vector of " in name.split(":")[0])
+    names = sorted(name for name in reader.places() if " vector of " in name.split(":")[0])
     assert names == ["Contextual vector of A and B (bank)", static]
-    assert cosines(reader) == [1] * 8
+    assert reader.cosines() == [1] * 8
 
 
 BOXES = "(all) => all.map((one) => one.getBoundingClientRect().toJSON())"
 
 
-@pytest.mark.parametrize("width", [320, 1200])
-def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(visit: Open, width: int) -> None:
-    reader = visit("#compare", width=width)
-    for rows in (BANKS, EIGHT):
-        reader.go(compare_address(rows))
-        labels = reader.page.locator(".flat-map .point > text:not(.unplaced):not(.letter)")
-        boxes = [box for box in labels.evaluate_all(BOXES) if box["width"]]
-        frame = reader.page.locator("svg.flat-map").bounding_box()
-        assert len(boxes) > len(rows)
-        for box in boxes:
-            assert frame["x"] - 1 <= box["x"]
-            assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
-        for a, b in combinations(boxes, 2):
-            beside = a["x"] + a["width"] <= b["x"] + 1 or b["x"] + b["width"] <= a["x"] + 1
-            # A line box is taller than its letters.
-            above = abs(a["y"] - b["y"]) >= 13
-            assert beside or above, (rows, a, b)
-    # The map is drawn for another width, not scaled.
-    before = reader.page.locator("svg.flat-map").get_attribute("viewBox")
-    reader.resize(700)
-    assert reader.page.locator("svg.flat-map").get_attribute("viewBox") != before
-
-
-def test_contextual_vectors_are_drawn_on_top(visit: Open) -> None:
-    reader = visit(compare_address(EIGHT))
-    kinds = reader.page.locator(".flat-map .point").evaluate_all(
-        "(all) => all.map((one) => one.classList[1])"
-    )
-    # Of the eight occurrences, two pairs share a static vector and one has none.
-    assert kinds[-13:] == ["static"] * 5 + ["contextual"] * 8
-    assert not {"static", "contextual"} & set(kinds[:-13])
-
-
-CROWDED = """async () => {
-  const { mapDrawing } = await import("/page/compare/map.js");
-  const point = (kind, label, position) => ({ kind, label, position, name: label, owners: [0] });
-  const beside = [[0.27, 0], [-0.27, 0], [0, 0.27], [0, -0.27], [1, 1], [-1, -1]];
-  const words = beside.map((position) => point("after", "word", position));
-  const points = [point("contextual", "bank", [0, 0]), ...words];
-  const map = mapDrawing(points, { width: 200, words: ["bank"], onpoint() {}, onpick() {} });
-  return map.querySelector(".contextual > text:not(.letter)").classList.contains("unplaced");
-}"""
-
-
-def test_a_label_has_a_diagonal_place_or_appears_at_its_point(visit: Open) -> None:
-    reader = visit(compare_address(EIGHT))
-    assert reader.page.evaluate(CROWDED) is False
+def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(visit: Open) -> None:
+    reader = visit(compare_address(EIGHT), width=320)
+    labels = reader.page.locator(".flat-map .point > text:not(.unplaced):not(.letter)")
+    boxes = [box for box in labels.evaluate_all(BOXES) if box["width"]]
+    frame = reader.page.locator("svg.flat-map").bounding_box()
+    assert len(boxes) > len(EIGHT)
+    for box in boxes:
+        assert frame["x"] - 1 <= box["x"]
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+    for a, b in combinations(boxes, 2):
+        beside = a["x"] + a["width"] <= b["x"] + 1 or b["x"] + b["width"] <= a["x"] + 1
+        # A line box is taller than its letters.
+        above = abs(a["y"] - b["y"]) >= 13
+        assert beside or above, (a, b)
+    # A label without a place appears at its point.
     unplaced = reader.page.locator(".flat-map .unplaced").first
     assert not unplaced.is_visible()
     reader.page.locator(".flat-map .point:has(.unplaced)").first.focus()
     assert unplaced.is_visible()
+    # The map is drawn for another width, not scaled.
+    before = reader.page.locator("svg.flat-map").get_attribute("viewBox")
+    reader.resize(700)
+    assert reader.page.locator("svg.flat-map").get_attribute("viewBox") != before
 
 
 def test_a_point_has_a_name_for_pointer_and_keyboard_and_opens_neighbors(open_page: Open) -> None:
@@ -251,7 +149,7 @@ def test_a_point_has_a_name_for_pointer_and_keyboard_and_opens_neighbors(open_pa
     name = reader.page.locator("output.pointed")
     reader.page.locator(".flat-map .static.point").hover()
     expect(name).to_have_text("Static vector of A and B (bank)")
-    by_x = [key for key, _ in sorted(places(reader).items(), key=lambda item: item[1][0])]
+    by_x = [key for key, _ in sorted(reader.places().items(), key=lambda item: item[1][0])]
     reader.page.locator(".flat-map [tabindex='0']").focus()
     expect(name).to_have_text(by_x[0])
     reader.page.keyboard.press("ArrowRight")
@@ -263,12 +161,10 @@ def test_a_point_has_a_name_for_pointer_and_keyboard_and_opens_neighbors(open_pa
     assert reader.address == "#neighbors?word=tributaries"
 
 
-def test_a_card_has_the_services_neighbors_shift_and_attention(
-    visit: Open, client: httpx.Client
-) -> None:
+def test_a_card_has_the_services_neighbors_shift_and_attention(visit: Open) -> None:
     reader = visit(compare_address(BANKS, k="5"))
-    given = compared(client, BANKS, neighbors=5)["occurrences"][1]
-    shown = card(reader, "B: bank")
+    given = reader.compared(BANKS, neighbors=5)["occurrences"][1]
+    shown = reader.card("B: bank")
     lists = shown.get_by_role("list")
     for at, near in enumerate([given["static_neighbors"], given["contextual_neighbors"]]):
         links = lists.nth(at).get_by_role("link")
@@ -283,25 +179,14 @@ def test_a_card_has_the_services_neighbors_shift_and_attention(
     assert attended == [one["text"] for one in given["attends_to"]]
     assert shown.locator("mark").text_content() == "bank"
     reader.go(compare_address(BANKS, k="0"))
-    assert card(reader, "A: bank").get_by_text("None requested.").count() == 2
+    assert reader.card("A: bank").get_by_text("None requested.").count() == 2
     assert reader.sent()["neighbors"] == 0
-
-
-def test_cards_have_names_and_links_large_enough_to_touch(visit: Open) -> None:
-    reader = visit(compare_address(APPLE_ROWS), width=390)
-    heading = card(reader, "A: Apple").get_by_role("heading", level=3)
-    assert heading.text_content() == "A: Apple"
-    boxes = [one.bounding_box() for one in reader.page.locator(".near a").all()]
-    assert len(boxes) == 32
-    assert min(min(box["height"], box["width"]) for box in boxes) >= 24
 
 
 def test_an_occurrence_opens_its_attention(open_page: Open) -> None:
     text = "😀 don't bank on the bank"
     reader = open_page(compare_address([(text, "bank", 1), ("Money bank", "bank")]))
-    shown = card(reader, "A: bank")
-    assert shown.locator("blockquote").text_content() == text
-    assert shown.locator("mark").text_content() == "bank"
+    shown = reader.card("A: bank")
     before = shown.locator("mark").evaluate("(mark) => mark.previousSibling.textContent")
     assert before == "😀 don't bank on the "
     shown.get_by_role("link", name="Open in Attention").click()
@@ -309,73 +194,42 @@ def test_an_occurrence_opens_its_attention(open_page: Open) -> None:
     expect(reader.page.locator(".attention .word").nth(6)).to_have_attribute("aria-pressed", "true")
 
 
-def test_another_word_is_chosen_by_mouse_and_by_keyboard(
-    open_page: Open, client: httpx.Client
-) -> None:
-    reader = open_page(compare_address(BANKS))
-    words_of(reader, 1).filter(has_text="River").click()
-    reader.settle()
-    assert kept(reader)[0] == ["River bank flows", "River", 0]
-    words_of(reader, 2).filter(has_text="Money").focus()
-    reader.keys("Enter")
-    assert pressed(reader, 2) == [0]
-    expect(words_of(reader, 2).first).to_be_focused()
-    given = compared(client, [("River bank flows", "River"), ("Money bank grows", "Money")])
-    assert cosines(reader)[5] == pytest.approx(given["contextual_similarity"][0][1], abs=0.00501)
-
-
-def test_the_second_of_two_equal_words_is_another_occurrence(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_another_word_is_chosen_by_mouse_and_by_keyboard(open_page: Open) -> None:
     text = "The bank stands on the bank of the river"
     reader = open_page(compare_address([(text, "bank"), (text, "bank")]))
-    assert cosines(reader)[5] == 1
-    words_of(reader, 2).filter(has_text="bank").nth(1).click()
+    assert reader.cosines()[5] == 1
+    reader.words_of(2).filter(has_text="bank").nth(1).click()
     reader.settle()
-    assert kept(reader)[1] == [text, "bank", 1]
-    assert (pressed(reader, 1), pressed(reader, 2)) == ([1], [5])
-    given = compared(client, [(text, "bank", 0), (text, "bank", 1)])
-    assert cosines(reader)[5] == pytest.approx(given["contextual_similarity"][0][1], abs=0.00501)
+    assert reader.kept()[1] == [text, "bank", 1]
+    given = reader.compared([(text, "bank", 0), (text, "bank", 1)])
+    assert reader.cosines()[5] == pytest.approx(given["contextual_similarity"][0][1], abs=0.00501)
+    reader.words_of(1).filter(has_text="stands").focus()
+    reader.keys("Enter")
+    assert (reader.pressed(1), reader.pressed(2)) == ([2], [5])
+    expect(reader.words_of(1).nth(2)).to_be_focused()
 
 
-@pytest.mark.parametrize(
-    ("chosen", "sent"),
-    [
-        ({"Number of neighbors": "3", "Case": "lower"}, {"neighbors": 3, "case": "lower"}),
-        ({"Factor of the static vector": "4"}, {"share": 4}),
-    ],
-)
-def test_a_setting_is_sent_and_kept_in_the_address(
-    open_page: Open, client: httpx.Client, tmp_path: Path, chosen: dict, sent: dict
-) -> None:
+def test_a_setting_is_sent_and_kept_in_the_address(open_page: Open, tmp_path: Path) -> None:
+    settings = {"Number of neighbors": "3", "Case": "lower", "Factor of the static vector": "4"}
     reader = open_page(compare_address(APPLE_ROWS))
-    assert reader.field("Factor of the static vector").input_value() == ""
-    for label, value in chosen.items():
+    for label, value in settings.items():
         reader.choose(label, value)
-    given = compared(client, APPLE_ROWS, **sent)
-    assert given["contextual_similarity"] != compared(client, APPLE_ROWS)["contextual_similarity"]
+    given = reader.compared(APPLE_ROWS, neighbors=3, case="lower", share=4)
     assert reader.saved_json(tmp_path) == given
     reader.reload()
-    assert {label: reader.field(label).input_value() for label in chosen} == chosen
+    assert {label: reader.field(label).input_value() for label in settings} == settings
     assert reader.saved_json(tmp_path) == given
 
 
 INVALID: list[object] = [
-    "", "[", "null", "7", '"text"', "{}", "[]", "[[], []]",
-    '[["a", "a"], ["b"]]',
-    '[["a", "a"], [1, 2]]',
+    "", "null", "{}", "[]", '[["a", "a"], ["b"]]',
     '[["a", "a"], [["b"], "b"]]',
     '[["a", "a"], null]',
     '[["a", "a"], ["b", "b", -1]]',
     '[["a", "a"], ["b", "b", 0.5]]',
-    '[["a", "a"], ["b", "b", "0"]]',
     '[["a", "a"], ["b", "b", 1e999]]',
-    '[["a", "a"], ["b", "b", 10000000000000000000000]]',
     '[["a", "a"], ["b", "b", 0, 0]]',
     [BANKS[0]] * 9,
-    [BANKS[0]] * 100,
-    "[" * 2000,
-    '{"__proto__": [1, 2], "length": 2}',
 ]  # fmt: skip
 
 
@@ -383,87 +237,41 @@ def test_an_address_with_invalid_occurrences_shows_the_first_example(visit: Open
     reader = visit(compare_address("["))
     assert reader.field("Sentence 1").input_value() == "River bank flows"
     assert reader.text("The address does not contain valid occurrences").is_visible()
-    reader.press("plant")
-    assert kept(reader)[0] == ["The power plant makes electricity", "plant", 0]
-    assert not reader.text("The address does not contain").is_visible()
     texts = [one if isinstance(one, str) else json.dumps(one) for one in INVALID]
     parse = "(await import('/page/compare/occurrences.js')).parseOccurrences"
     assert reader.page.evaluate(f"async (all) => all.map({parse})", texts) == [None] * len(texts)
-
-
-MISSING: list[tuple[Row, int]] = [
-    (("River bank", "mountain"), 1),
-    (("River bank", "rivers"), 0),
-    (("River bank", "bank", 1), 1),
-    (("River bank", "bank", 2**53 - 1), 1),
-    (("River bank", ""), 1),
-]
-
-
-def test_another_word_is_compared_instead_of_an_absent_one(visit: Open) -> None:
-    reader = visit(compare_address(BANKS))
-    for row, word in MISSING:
-        reader.go(compare_address([row, BANKS[1]]))
-        assert pressed(reader, 1) == [word], row
-        assert not reader.problem.is_visible(), row
-        assert len(cosines(reader)) == 8, row
-
-
-def test_an_unreachable_service_is_reported_and_recovers(open_page: Open) -> None:
-    reader = open_page(compare_address(BANKS))
-
-    def abort(route: Route) -> None:
-        route.abort()
-
-    reader.page.route("**/v1/*", abort)
-    reader.field("Sentence 1").fill("River bank rises")
-    expect(reader.problem).to_contain_text("The service did not respond.")
-    reader.page.unroute("**/v1/*", abort)
-    reader.field("Sentence 1").press("Enter")
-    with reader.page.expect_response("**/v1/compare"):
-        reader.choose("Number of neighbors", "5")
-    assert not reader.problem.is_visible()
-    assert pressed(reader, 1) == [1]
+    # Another word is compared instead of an absent one.
+    for row, word in [("rivers", 0), 0], [("bank", 2**53 - 1), 1], [("", 0), 1]:
+        reader.go(compare_address([("River bank", *row), BANKS[1]]))
+        assert reader.pressed(1) == [word], row
+        assert len(reader.cosines()) == 8, row
 
 
 def test_an_unknown_word_has_no_static_mark_and_no_shift(visit: Open) -> None:
     rows: list[Row] = [("River qqzzxx", "qqzzxx"), BANKS[0], BANKS[1]]
     reader = visit(compare_address(rows))
-    assert words_of(reader, 1).nth(1).text_content() == "qqzzxxunknown"
-    static = [name for name in places(reader) if name.startswith("Static")]
+    assert reader.words_of(1).nth(1).text_content() == "qqzzxxunknown"
+    static = [name for name in reader.places() if name.startswith("Static")]
     assert static == ["Static vector of B and C (bank)"]
-    assert "Contextual vector of A (qqzzxx)" in places(reader)
-    unknown = card(reader, "A: qqzzxx")
+    unknown = reader.card("A: qqzzxx")
     assert "Shift " not in unknown.text_content()
-    assert "Shift " in card(reader, "B: bank").text_content()
+    assert "Shift " in reader.card("B: bank").text_content()
     assert unknown.get_by_text("This word has no static vector. Its contextual vector").is_visible()
     assert unknown.get_by_text("No static vector.", exact=True).is_visible()
     # Without a vector, its static cosines are zero, so the caption ignores its pairs.
-    assert cosines(reader)[0] == 0
+    assert reader.cosines()[0] == 0
     caption, _, note = captions(reader)
     assert caption.startswith("bank: 1.00 static")
     assert note == "A is not in the vocabulary: its static vector is zero."
-    reader.go(compare_address([*rows[:2], rows[1]]))
-    assert captions(reader)[0].endswith("no pair changes")
     # Zero vectors have no map.
     reader.go(compare_address([("qqzzxx", "qqzzxx"), ("qqzzyy", "qqzzyy")]))
     assert not reader.figure("Map").is_visible()
-    assert cosines(reader) == [0] * 8
-
-
-def test_a_right_to_left_sentence_keeps_its_direction(open_page: Open) -> None:
-    reader = open_page(compare_address([("שלום עולם bank", "bank"), BANKS[1]]))
-    assert pressed(reader, 1) == [2]
-    boxes = [word.bounding_box()["x"] for word in words_of(reader, 1).all()]
-    assert boxes[0] > boxes[1]
-    quote = card(reader, "A: bank").locator("blockquote")
-    for element in (reader.field("Sentence 1"), quote):
-        assert element.evaluate("(one) => getComputedStyle(one).direction") == "rtl"
+    assert reader.cosines() == [0] * 8
 
 
 def test_a_card_of_a_very_long_sentence_shows_the_context_of_the_word(visit: Open) -> None:
     text = "left " * 300 + "bank" + " right" * 300
     reader = visit(compare_address([(text, "bank"), BANKS[1]]))
-    quote = card(reader, "A: bank").locator("blockquote").text_content()
+    quote = reader.card("A: bank").locator("blockquote").text_content()
     assert quote == f"… {'left ' * 32}bank{(' right' * 27)[:160]} …"
-    assert pressed(reader, 1) == [300]
+    assert reader.pressed(1) == [300]

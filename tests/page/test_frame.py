@@ -1,14 +1,12 @@
 """The frame of all views: addresses, theme, API key, and failed requests."""
 
-import re
-
 import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.conftest import Serve
 from tests.page.conftest import Open
-from tests.page.driver import VIEWS, hold
+from tests.page.driver import VIEWS
 
 pytestmark = pytest.mark.slow
 
@@ -25,27 +23,19 @@ def test_the_view_in_the_address_is_shown_else_the_first(open_page: Open) -> Non
         reader.go(fragment)
         assert reader.page.title() == "Attention · Polyseme"
     reader.go("#neighbors?word=river&unknown=x")
-    # A change of the state updates the address.
+    # A change of the state updates the address, and every view keeps its state.
     reader.choose("Number of neighbors", "5")
-    assert reader.address == "#neighbors?word=river&k=5"
-
-
-def test_every_view_is_reachable_and_keeps_its_state(open_page: Open) -> None:
-    reader = open_page("#neighbors?word=river")
     for name, (title, _) in VIEWS.items():
         reader.open_view(title)
         reader.settle()
-        assert reader.address == f"#{name}" + ("?word=river" if name == "neighbors" else "")
-        assert reader.page.title() == f"{title} · Polyseme"
-        assert reader.texts("[aria-current]:is(nav a)") == [title]
-        assert reader.page.locator("[aria-current=page]").text_content() == title
-        assert reader.page.get_by_role("heading", level=2).first.is_visible()
-    reader.open_view("Neighbors")
-    assert reader.heading("Nearest to river").is_visible()
+        assert reader.address == f"#{name}" + ("?word=river&k=5" if name == "neighbors" else "")
+        assert reader.texts("nav [aria-current=page]") == [title]
 
 
 def test_the_keyboard_skips_to_the_view(open_page: Open) -> None:
-    reader = open_page("#models")
+    reader = open_page("#models", width=390)
+    box = reader.page.locator("nav [aria-current]").bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
     for key, focused in [("Tab", "skip"), ("Enter", "main")]:
         reader.page.keyboard.press(key)
         assert reader.page.evaluate("document.activeElement.id") == focused
@@ -69,7 +59,9 @@ def background(page: Page) -> str:
 
 
 def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) -> None:
-    reader = open_page("#neighbors", theme="dark")
+    reader = open_page("#neighbors")
+    reader.page.emulate_media(color_scheme="dark")
+    reader.settle()
     dark = background(reader.page)
     bar = reader.page.locator(".bar").first
     dark_bar = bar.evaluate("(one) => getComputedStyle(one).fill")
@@ -85,14 +77,18 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) 
     assert background(reader.page) == light
 
 
-def test_a_key_is_requested_used_and_never_shown(open_page: Open, serve: Serve) -> None:
-    reader = open_page("#neighbors", service=serve(api_keys=KEY, workers=1))
+@pytest.fixture(scope="module")
+def locked(serve: Serve) -> httpx.Client:
+    return serve(api_keys=KEY, workers=1)
+
+
+def test_a_key_is_requested_used_and_never_shown(open_page: Open) -> None:
+    reader = open_page("#neighbors", service="locked")
     field = reader.page.get_by_label("API key")
     field.fill("a-wrong-one")
     field.press("Enter")
     expect(field).to_have_value("")
     expect(field).to_be_focused()
-    assert reader.problem.is_visible()
     # A key that cannot be sent is rejected in its field.
     field.fill("ключ")
     field.press("Enter")
@@ -128,82 +124,49 @@ def test_a_failed_request_is_reported_until_the_next(open_page: Open) -> None:
     reader.submit("Word", "river")
     expect(reader.problem).to_contain_text("502")
     assert "Bad gateway" not in reader.problem.text_content()
-    for body in ("<html>", "null", '{"neighbors": [null]}'):
+    for body in ("<html>", '{"neighbors": [null]}'):
         answer_with(reader.page, body)
-        reader.submit("Word", f"river{len(body)}")
-        expect(reader.problem, body).to_contain_text(UNREADABLE)
-        reader.page.unroute("**/v1/**")
         reader.submit("Word", "river")
-        assert reader.heading("Nearest to river").is_visible()
-        assert not reader.problem.is_visible()
-    # The console also reports responses that a script could not read.
-    assert all(one.startswith("script:") for one in reader.wrong)
-    reader.wrong.clear()
-
-
-ERROR_DOCUMENTS = {
-    "null": "status 500",
-    "[]": "status 500",
-    '{"title": "A title"}': "status 500",
-    '{"detail": "A detail"}': "A detail",
-    '{"detail": "See `here`", "errors": [{"message": "is wrong"}]}': "is wrong",
-    '{"detail": "<img src=x onerror=alert(1)>"}': "<img src=x onerror=alert(1)>",
-}
-
-
-def test_error_documents_of_any_form_are_shown_as_text(open_page: Open) -> None:
-    reader = open_page("#neighbors")
-    for number, (body, message) in enumerate(ERROR_DOCUMENTS.items()):
-        answer_with(reader.page, body, 500)
-        reader.submit("Word", f"river{number}")
-        expect(reader.problem, body).to_contain_text(message)
-        code = reader.problem.locator("p code", has_text="here")
-        expect(code, body).to_have_count(1 if "`here`" in body else 0)
-    assert reader.wrong == []
-
-
-def test_a_rate_limit_shows_the_wait_and_a_retry(open_page: Open) -> None:
-    reader = open_page("#neighbors")
+        expect(reader.problem, body).to_contain_text(UNREADABLE)
     answer_with(reader.page, '{"detail": "Too many.", "hint": "h"}', 429, **{"Retry-After": "12"})
     reader.submit("Word", "river")
     expect(reader.problem).to_contain_text("Too many. Try again in 12 seconds.")
     reader.text("The request as a command").first.click()
     assert '{"word":"river","k":10}' in reader.problem.text_content()
+    # Error documents of any form are shown as text.
+    for body, message in {
+        "null": "status 500",
+        '{"title": "A title"}': "status 500",
+        '{"detail": "See `here`", "errors": [{"message": "is wrong"}]}': "is wrong",
+        '{"detail": "<img src=x onerror=alert(1)>"}': "<img src=x onerror=alert(1)>",
+    }.items():
+        answer_with(reader.page, body, 500)
+        reader.submit("Word", "river")
+        expect(reader.problem, body).to_contain_text(message)
     reader.page.unroute("**/v1/**")
     reader.press("Try again")
-    assert reader.heading("Nearest to river").is_visible()
-
-
-@pytest.mark.parametrize("view", ["attention", "compare", "senses", "steps", "models"])
-def test_no_view_breaks_on_an_empty_response(open_page: Open, view: str) -> None:
-    reader = open_page("#neighbors")
-    answer_with(reader.page, "{}")
-    reader.go(f"#{view}")
-    expect(reader.problem.first).to_contain_text(UNREADABLE)
-    reader.page.unroute("**/v1/**")
-    reader.press("Try again")
-    assert reader.page.locator(".results").is_visible()
+    assert reader.page.locator("figure").is_visible()
+    assert not reader.problem.is_visible()
+    # The console also reports responses that a script could not read.
+    assert all(one.startswith("script:") for one in reader.wrong)
     reader.wrong.clear()
 
 
-SHOW_EARLY_ERROR = """async () => {
-  const { Exchange } = await import("/page/exchange.js");
-  const { unreadableResponse } = await import("/page/client.js");
-  const exchange = new Exchange("early", document.createElement("div"));
-  exchange.showError(unreadableResponse());
-  return exchange.problem.textContent;
-}"""
-
-
-def test_an_error_before_the_first_request_is_shown_without_a_command(visit: Open) -> None:
-    text = visit("#neighbors").page.evaluate(SHOW_EARLY_ERROR)
-    assert text.startswith(UNREADABLE)
-    assert "curl" not in text
+def test_no_view_breaks_on_an_empty_response(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    for view in ("attention", "compare", "senses", "steps", "models"):
+        answer_with(reader.page, "{}")
+        reader.go(f"#{view}")
+        expect(reader.problem.first).to_contain_text(UNREADABLE)
+        reader.page.unroute("**/v1/**")
+        reader.press("Try again")
+        assert reader.page.locator(".results").is_visible()
+    reader.wrong.clear()
 
 
 def test_the_response_to_the_latest_request_is_shown(open_page: Open) -> None:
     """The page aborts the first request, so that its late response is not drawn over the second."""
-    reader = open_page("#neighbors")
+    reader = open_page("#models")
     held: list[Route] = []
 
     def hold_river(route: Route) -> None:
@@ -213,10 +176,10 @@ def test_the_response_to_the_latest_request_is_shown(open_page: Open) -> None:
             route.continue_()
 
     reader.page.route("**/v1/neighbors", hold_river)
+    reader.page.goto(f"{reader.base}/#neighbors?word=river")
+    expect(reader.text("Waiting for the service…")).to_be_visible()
+    expect(reader.button("Save JSON")).to_have_count(0)
     field = reader.field("Word")
-    field.fill("river")
-    with reader.page.expect_request(lambda request: "river" in (request.post_data or "")):
-        field.press("Enter")
     field.fill("money")
     # Until the browser confirms the abort, the first response could still arrive.
     with reader.page.expect_event("requestfailed", lambda one: "river" in (one.post_data or "")):
@@ -226,18 +189,6 @@ def test_the_response_to_the_latest_request_is_shown(open_page: Open) -> None:
     late.continue_()
     reader.settle()
     assert reader.heading("Nearest to money").is_visible()
-
-
-def test_nothing_can_be_saved_before_a_response(open_page: Open) -> None:
-    reader = open_page("#models")
-    held: list[Route] = []
-    reader.page.route("**/v1/neighbors", hold(held))
-    reader.page.goto(f"{reader.base}/#neighbors")
-    expect(reader.page.get_by_role("status").filter(has_text="Waiting")).to_be_visible()
-    expect(reader.button("Save JSON")).to_have_count(0)
-    held[0].continue_()
-    expect(reader.button("Save JSON")).to_be_visible()
-    expect(reader.text("Waiting for the service…")).to_have_count(0)
 
 
 def test_the_page_works_behind_a_path_prefix(open_page: Open, client: httpx.Client) -> None:
@@ -266,56 +217,34 @@ def test_violations_of_the_content_security_policy_are_recorded(open_page: Open)
 
 
 def test_the_page_works_without_browser_storage(open_page: Open) -> None:
-    reader = open_page("#neighbors", fresh=True)
+    reader = open_page("#neighbors", locale="en")
     reader.page.add_init_script(
         "for (const name of ['localStorage', 'sessionStorage'])"
         " Object.defineProperty(window, name, {get() { throw new DOMException('no'); }});"
     )
+    # A failed list of models is not requested again.
+    reader.page.route("**/v1/models", lambda route: route.fulfill(status=503, body="{}"))
+    reader.requests.clear()
     reader.reload()
-    assert reader.heading("Nearest to bank").is_visible()
+    for word in ("river", "money"):
+        reader.submit("Word", word)
+        assert reader.heading(f"Nearest to {word}").is_visible()
+    assert reader.requested().count("/v1/models") == 1
     reader.theme("dark")
     assert reader.page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_a_failed_list_of_models_is_not_requested_repeatedly(open_page: Open) -> None:
-    reader = open_page("#neighbors")
-    reader.page.route(
-        "**/v1/models",
-        lambda route: route.fulfill(status=503, content_type="application/json", body="{}"),
-    )
-    reader.requests.clear()
-    reader.reload()
-    for word in ("river", "money", "tree"):
-        reader.submit("Word", word)
-        assert reader.heading(f"Nearest to {word}").is_visible()
-    assert reader.requested().count("/v1/models") == 1
+FILLS = """(selectors) => selectors.map((one) =>
+  getComputedStyle(document.querySelector(one))[one === "figure" ? "backgroundColor" : "fill"])"""
 
 
-STYLE = "(element, name) => getComputedStyle(element)[name]"
-
-
-@pytest.mark.parametrize(
-    ("view", "outlined", "filled"),
-    [
-        (
-            "attention",
-            ["nav a[aria-current]", "button.quiet[aria-pressed=true]"],
-            ["figure svg text"],
-        ),
-        ("senses", [], ["svg.senses-map .point", ".sense-mark .mark"]),
-    ],
-)
-def test_states_and_marks_are_visible_in_forced_colors(
-    open_page: Open, view: str, outlined: list[str], filled: list[str]
-) -> None:
-    reader = open_page(f"#{view}", forced_colors="active")
-
-    def style(selector: str, name: str) -> str:
-        return reader.page.locator(selector).first.evaluate(STYLE, name)
-
-    for selector in outlined:
-        assert style(selector, "outlineStyle") == "solid", selector
-    for selector in filled:
-        fill = style(selector, "fill")
-        assert re.match("rgb", fill)
-        assert fill != style("figure", "backgroundColor"), selector
+def test_states_and_marks_are_visible_in_forced_colors(open_page: Open) -> None:
+    reader = open_page("#attention", forced_colors="active")
+    for selector in ("nav a[aria-current]", "button.quiet[aria-pressed=true]"):
+        expect(reader.page.locator(selector).first).to_have_css("outline-style", "solid")
+    text, figure = reader.page.evaluate(FILLS, ["figure svg text", "figure"])
+    assert text != figure
+    reader.go("#senses")
+    marks = ["svg.senses-map .point", ".sense-mark .mark", "figure"]
+    *fills, figure = reader.page.evaluate(FILLS, marks)
+    assert figure not in fills

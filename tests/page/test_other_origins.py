@@ -3,14 +3,15 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.slow
+from tests.conftest import Serve
 
+pytestmark = pytest.mark.slow
 
 FETCH = """async ([address, key]) => {
   try {
@@ -32,29 +33,14 @@ FETCH = """async ([address, key]) => {
 }"""
 
 
-class _OtherPage(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = b"<!doctype html><title>Another page</title>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @contextmanager
 def site() -> Iterator[str]:
-    """Serve a page; yield its origin."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _OtherPage)
+    """Serve pages; yield their origin."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +51,16 @@ def sites() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def service(serve, sites: tuple[str, str]) -> httpx.Client:
+def service(serve: Serve, sites: tuple[str, str]) -> httpx.Client:
     return serve(cors_origins=sites[0], api_keys="a-key", workers=1)
 
 
 def fetched(browser: Browser, origin: str, service: httpx.Client, key: str) -> dict:
-    context = browser.new_context()
-    try:
+    with browser.new_context() as context:
         page = context.new_page()
         page.goto(origin)
         result: dict = page.evaluate(FETCH, [str(service.base_url).rstrip("/"), key])
         return result
-    finally:
-        context.close()
 
 
 def test_a_page_of_a_listed_origin_reads_responses_and_errors(

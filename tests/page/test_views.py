@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from matplotlib.image import imread
 from playwright.sync_api import expect
 
 from tests.page.conftest import Open
@@ -22,7 +23,6 @@ from tests.page.driver import (
     SMALL,
     VIEWS,
     address,
-    colors_of,
     compare_address,
     sentence_address,
     steps_address,
@@ -44,11 +44,9 @@ def test_a_view_opens_and_shows_its_result(open_page: Open, view: str) -> None:
 STATES: dict[str, Sequence[str]] = {
     "attention": [
         "#attention",
-        "#attention?picture=lines",
         "#attention?picture=lines&head=2&word=4",
         address("attention", text=LONG_TEXT),
         address("attention", text=f"river {LONG_WORD}", picture="lines"),
-        address("attention", text=""),
         address("attention", text="river qqzx Zebra"),
     ],
     "compare": [
@@ -56,76 +54,59 @@ STATES: dict[str, Sequence[str]] = {
         compare_address([("left " * 300 + "bank" + " right" * 300, "bank"), BANKS[1]]),
         compare_address([(f"River {LONG_WORD * 4}", LONG_WORD * 4), BANKS[1]]),
     ],
-    "senses": ["#senses?senses=4&point=2"],
+    "senses": ["#senses?senses=4&point=2", "#senses"],
     "steps": [
-        steps_address(example=3, cell="weights:1:0"),
         steps_address(example=5, cell="weights:5:3"),
         sentence_address("the bank of the river", cell="weights:1:2"),
-        steps_address(SMALL, cell="output:0:0"),
         steps_address({**SMALL, "heads": 3}),
         steps_address({**PLAIN, "tokens": [LONG_WORD, "b"]}),
     ],
     "neighbors": ["#neighbors", "#neighbors?word=qqzzxx"],
-    "models": ["#models"],
+    "models": ["#models", "#models"],
 }
 OPEN_DETAILS = """document.querySelectorAll("details")
   .forEach((details) => { details.open = true; })"""
 
 
 @slow
-@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1600, "light")])
 @pytest.mark.parametrize("view", STATES)
-def test_a_view_is_accessible_and_fits(
-    open_page: Open,
-    axe: Axe,
-    client: httpx.Client,
-    several: httpx.Client,
-    view: str,
-    width: int,
-    theme: str,
-) -> None:
-    service = several if view == "models" else client
-    reader = open_page(f"#{view}", service=service, width=width, theme=theme)
-    for fragment in STATES[view]:
+def test_a_view_is_accessible_and_fits(open_page: Open, axe: Axe, view: str) -> None:
+    service = "several" if view == "models" else "client"
+    reader = open_page(f"#{view}", service=service)
+    for i, fragment in enumerate(STATES[view]):
+        reader.theme(["dark", "light"][i % 2])
+        reader.resize([320, 1600][i % 2])
         reader.go(fragment)
         reader.page.evaluate(OPEN_DETAILS)
         reader.settle()
         assert reader.violations(axe) == [], fragment
         assert not reader.scrolls_sideways(), fragment
+    for width in (390, 700, 1000):
+        reader.resize(width)
+        assert not reader.scrolls_sideways(), width
+        rights = reader.page.locator("figure svg").evaluate_all(
+            "(all) => all.map((one) => one.getBoundingClientRect().right)"
+        )
+        assert max(rights, default=0) <= width, width
+
+
+COMMANDS = [
+    address("attention", text="It's the bank's \"river\" — $HOME `x`"),
+    compare_address([("It's the bank's \"own\" $HOME bank", "bank", 1), BANKS[1]], k="3"),
+    address("senses", text='The bank, "left"\nA `bank` $HERE', word="bank"),
+    sentence_address("the l'amour bank", case="lower"),
+    address("neighbors", word="o'clock", case="lower", k=5),
+    "#models",
+]
 
 
 @slow
-def test_a_view_fits_a_window_of_any_width(visit: Open) -> None:
+def test_the_saved_response_is_that_of_the_shown_command(visit: Open, tmp_path: Path) -> None:
     reader = visit("#models")
-    for fragment in [fragments[0] for fragments in STATES.values()]:
+    for fragment in COMMANDS:
         reader.go(fragment)
-        for width in (390, 700, 1000):
-            reader.resize(width)
-            assert not reader.scrolls_sideways(), (fragment, width)
-            rights = reader.page.locator("figure svg").evaluate_all(
-                "(all) => all.map((one) => one.getBoundingClientRect().right)"
-            )
-            assert max(rights, default=0) <= width, (fragment, width)
-
-
-@slow
-@pytest.mark.parametrize(
-    "fragment",
-    [
-        address("attention", text="It's the bank's \"river\" — $HOME `x`"),
-        compare_address([("It's the bank's \"own\" $HOME bank", "bank", 1), BANKS[1]], k="3"),
-        address("senses", text='The bank, "left"\nA `bank` $HERE', word="bank"),
-        sentence_address("the l'amour bank", case="lower"),
-        address("neighbors", word="o'clock", case="lower", k=5),
-        "#models",
-    ],
-)
-def test_the_saved_response_is_that_of_the_shown_command(
-    visit: Open, tmp_path: Path, fragment: str
-) -> None:
-    reader = visit(fragment)
-    assert reader.saved_json(tmp_path) == reader.run_command()
-    assert '"model"' not in reader.command()
+        assert reader.saved_json(tmp_path) == reader.run_command(), fragment
+        assert '"model"' not in reader.command()
 
 
 SHOWN = """(svg) => [...svg.querySelectorAll("rect, line, circle, path, polygon, text")]
@@ -137,7 +118,6 @@ SHOWN = """(svg) => [...svg.querySelectorAll("rect, line, circle, path, polygon,
 @pytest.mark.parametrize(
     ("fragment", "figure", "labels"),
     [
-        (APPLE_VIEW, "Layer 0,", APPLE_WORDS),
         (f"{APPLE_VIEW}&picture=lines&word=4", "Layer 0,", APPLE_WORDS),
         (compare_address(EIGHT), "in context", ["In context"]),
         (compare_address(EIGHT), "Map", ["A: Apple"]),
@@ -156,40 +136,27 @@ def test_a_saved_figure_has_the_shapes_and_texts_that_are_shown(
     assert svg.startswith("<?xml")
     assert "class=" not in svg
     # The margins around the drawing have the title and the axes.
-    x, y, width, height = map(float, re.search(r'viewBox="([^"]*)"', svg)[1].split())
-    size = place.locator(".drawing > svg").evaluate(
-        "({viewBox: {baseVal}}) => [baseVal.width, baseVal.height]"
-    )
+    x, y, *_ = map(float, re.search(r'viewBox="([^"]*)"', svg)[1].split())
     assert x < 0 > y
-    assert [x + width, y + height] == pytest.approx([size[0] + 12, size[1] + 12])
     found = re.findall(r"<(rect|line|circle|path|polygon|text)\b[^>]*>(?:([^<]*)</text>)?", svg)
     # The first shapes are the background, the title and the axes.
-    assert found[1][1] == place.get_by_role("heading").first.text_content().replace("&", "&amp;")
-    assert found[2][1] != ""
+    assert found[1][1] == place.get_by_role("heading").first.text_content()
     assert [list(one) for one in found[3:]] == shown
     assert set(labels) <= {text for _, text in found}
-    png = reader.saved(place.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
-    assert len(colors_of(png)) > 20
+    picture = imread(reader.saved(place.get_by_role("button", name="Save PNG"), tmp_path))
+    assert len(np.unique(picture.reshape(-1, 4), axis=0)) > 20
 
 
 ERRORS = [
     (address("attention", model="absent"), "model", "Model", ""),
-    (compare_address(BANKS, model="absent"), "model", "Model", ""),
-    *(
-        (compare_address(BANKS, k=k), "neighbors: must be", "Number of neighbors", "8")
-        for k in ("5000", "many", "1e999")
-    ),
-    *(
-        (address("senses", senses=senses), "senses: must be", "Number of senses", "auto")
-        for senses in ("0", "21", "many")
-    ),
+    (compare_address(BANKS, k="5000"), "neighbors: must be", "Number of neighbors", "8"),
+    (compare_address(BANKS, k="1e999"), "neighbors: must be", "Number of neighbors", "8"),
+    (address("senses", senses="21"), "senses: must be", "Number of senses", "auto"),
+    (address("senses", senses="many"), "senses: must be", "Number of senses", "auto"),
     (steps_address(source="sentence", layer=7), "the model has one layer, 0", "Layer", "0"),
     (steps_address(source="sentence", case="UPPER"), "case: must be", "Case", "lower"),
-    (address("neighbors", model="absent"), "model", "Model", ""),
-    *(
-        (address("neighbors", k=k), "k: must be", "Number of neighbors", "20")
-        for k in ("0", "1001", "7.5", "many", "-3")
-    ),
+    (address("neighbors", k="7.5"), "k: must be", "Number of neighbors", "20"),
+    (address("neighbors", k="many"), "k: must be", "Number of neighbors", "20"),
 ]
 
 
@@ -209,22 +176,33 @@ def test_an_error_of_the_service_is_shown_and_can_be_corrected(visit: Open) -> N
         expect(reader.page.locator(".results"), fragment).to_be_visible()
 
 
-NO_SENTENCE = "Type a sentence to see the attention between its words."
-EMPTY_SECOND = "Sentence 2 (B) is empty. Type a sentence."
-EMPTY_FIRST = "Sentence 1 (A) is empty. Type a sentence."
 MISSING_INPUT = [
-    ("encode", address("attention", text=""), NO_SENTENCE),
-    ("encode", address("attention", text="  \n "), NO_SENTENCE),
-    ("compare", compare_address([BANKS[0]]), EMPTY_SECOND),
-    ("compare", compare_address([BANKS[0], ["", "", 0]]), EMPTY_SECOND),
-    ("compare", compare_address([["", "", 0], BANKS[0]]), EMPTY_FIRST),
-    ("compare", compare_address([["", ""]]), EMPTY_FIRST),
+    ("encode", address("attention", text=" \n "), "Type a sentence to see the attention"),
+    ("compare", compare_address([BANKS[0]]), "Sentence 2 (B) is empty. Type a sentence."),
+    ("compare", compare_address([["", "", 0], BANKS[0]]), "Sentence 1 (A) is empty."),
     ("senses", address("senses", text=" \n\n "), "Type or paste sentences, one on each line, or"),
     ("senses", address("senses", word=" "), "Type the word whose senses to find, or press a"),
-    ("trace", sentence_address(""), "Type a sentence to see its steps."),
     ("trace", sentence_address("   "), "Type a sentence to see its steps."),
     ("neighbors", address("neighbors", word=""), "Type a word to see its neighbors."),
 ]
+
+
+MESSAGES = {
+    "#neighbors?word=king+-+qqzzxx": "A word of the sum is not in the vocabulary of the model.",
+    "#neighbors?word=bank+-+bank": "The sum is zero, so it has no neighbors.",
+    "#neighbors?word=qqzzxx": "The word is not in the vocabulary of the model.",
+    "#senses?word=qqzzxx": "The sentences do not have this as a word.",
+    address("senses", text="A bank", word="bank", senses="2"): "must be at most 1, the number of",
+    address("senses", text=f"The bank\n\n{'bank ' * 1025}", word="bank"): "Line 3 has 1025 tokens",
+}
+
+
+@slow
+def test_an_error_of_the_service_is_worded_for_the_page(visit: Open) -> None:
+    reader = visit("#models")
+    for fragment, message in MESSAGES.items():
+        reader.go(fragment)
+        expect(reader.problem, fragment).to_contain_text(message)
 
 
 @slow
@@ -244,89 +222,34 @@ def test_without_input_no_request_is_sent(visit: Open) -> None:
 
 @slow
 @pytest.mark.parametrize(
-    ("fragment", "label", "text", "submitted"),
+    ("fragment", "label", "other"),
     [
-        ("#attention", "Sentence", "A river", "#attention?text=A+river"),
-        (sentence_address("river bank"), "Sentence", "A bank", sentence_address("A bank")),
-        ("#neighbors", "Word", "river", "#neighbors?word=river"),
+        (address("attention", text="river bank"), "Sentence", address("attention", text="money")),
+        ("#neighbors?word=river", "Word", "#neighbors?word=money"),
+        (sentence_address("river bank"), "Sentence", sentence_address("money")),
     ],
 )
-def test_back_restores_what_was_submitted_before(
-    open_page: Open, fragment: str, label: str, text: str, submitted: str
+def test_an_address_replaces_what_is_typed_and_a_setting_does_not(
+    open_page: Open, fragment: str, label: str, other: str
 ) -> None:
     reader = open_page(fragment)
     first = reader.field(label).input_value()
-    reader.submit(label, text)
-    assert reader.address == submitted
-    assert reader.command().count(text)
+    if "attention" not in fragment:  # whose sentence is submitted by a pause
+        reader.field(label).fill("half a wo")
+        reader.choose("Case", "lower")
+        reader.theme("dark")
+        reader.resize(800)
+        assert reader.field(label).input_value() == "half a wo"
+        assert "half" not in reader.command()
+        reader.go(fragment)
+    reader.submit(label, "money")
+    assert reader.address == other
+    assert "money" in reader.command()
+    reader.field(label).fill("half a wo")
     reader.back()
     assert reader.address == fragment
     assert reader.field(label).input_value() == first
-    assert not reader.command().count(text)
-
-
-@slow
-@pytest.mark.parametrize(
-    ("fragment", "label", "settings", "other"),
-    [
-        (
-            "#neighbors?word=river",
-            "Word",
-            {"Number of neighbors": "5", "Case": "lower"},
-            "#neighbors?word=money",
-        ),
-        (sentence_address("river bank"), "Sentence", {"Case": "lower"}, sentence_address("money")),
-    ],
-)
-def test_what_is_typed_is_kept_until_the_address_has_another_text(
-    open_page: Open, fragment: str, label: str, settings: dict[str, str], other: str
-) -> None:
-    reader = open_page(fragment)
-    reader.field(label).fill("half a wo")
-    for setting, value in settings.items():
-        reader.choose(setting, value)
-    reader.theme("dark")
-    reader.resize(800)
-    assert reader.field(label).input_value() == "half a wo"
-    assert "half" not in reader.command()
-    reader.go(other)
-    assert reader.field(label).input_value() == "money"
-    # Going back to the address before a submitted text also replaces what is typed.
-    reader.submit(label, "bank")
-    reader.field(label).fill("half a wo")
-    reader.back()
-    assert reader.field(label).input_value() == "money"
-
-
-TYPE_AND_LEAVE = """(field, text) => {
-  field.value = text;
-  field.dispatchEvent(new Event("input"));
-  document.querySelector("[data-view=models]").click();
-}"""
-
-
-@slow
-@pytest.mark.parametrize(
-    ("title", "fragment", "label"),
-    [
-        ("Attention", "#attention", "Sentence"),
-        ("Compare", compare_address(BANKS), "Sentence 1"),
-    ],
-)
-def test_what_is_typed_is_shown_after_the_view_was_left(
-    open_page: Open, title: str, fragment: str, label: str
-) -> None:
-    reader = open_page(fragment)
-    reader.field(label).evaluate(TYPE_AND_LEAVE, "The green bank of a river")
-    expect(reader.page.get_by_role("heading", name="Models", level=2)).to_be_visible()
-    # Longer than the 300 ms after which the views show what is typed.
-    reader.page.wait_for_timeout(500)
-    assert reader.address == "#models"
-    reader.open_view(title)
-    reader.settle()
-    assert reader.field(label).input_value() == "The green bank of a river"
-    assert "The green bank of a river" in str(reader.query.values())
-    assert "The green bank of a river" in reader.command()
+    assert "money" not in reader.command()
 
 
 IMAGE = "<img src=x onerror=alert(1)>"
@@ -334,52 +257,36 @@ MARKUP = f"{IMAGE} <b>bank</b> & 'more' \"quotes\""
 
 
 @slow
-@pytest.mark.parametrize(
-    ("fragment", "selector", "shown"),
-    [
+def test_markup_stays_text(open_page: Open) -> None:
+    reader = open_page("#models")
+    text = f"{MARKUP}\nA bank"
+    for fragment, selector, shown in [
         (address("attention", text=MARKUP, word=1), "figure h3", "img is made of"),
         (compare_address([(MARKUP, "bank"), BANKS[1]]), "article blockquote", MARKUP),
-        (address("senses", text=f"{MARKUP}\nA bank", word="bank"), "article blockquote", MARKUP),
-        (
-            steps_address({**PLAIN, "tokens": [MARKUP[:28], "b"]}),
-            "[data-step=scores] th",
-            MARKUP[:28],
-        ),
-    ],
-)
-def test_markup_stays_text(open_page: Open, fragment: str, selector: str, shown: str) -> None:
-    reader = open_page(fragment)
-    reader.page.evaluate(OPEN_DETAILS)
-    reader.settle()
-    assert reader.page.locator("main :is(img, script, b)").count() == 0
-    assert shown in reader.texts(selector)
+        (address("senses", text=text, word="bank"), "article blockquote", MARKUP),
+        (steps_address({**PLAIN, "tokens": [IMAGE, "b"]}), "[data-step=scores] th", IMAGE),
+    ]:
+        reader.go(fragment)
+        reader.page.evaluate(OPEN_DETAILS)
+        reader.settle()
+        assert reader.page.locator("main :is(img, script, b)").count() == 0
+        assert shown in reader.texts(selector)
 
 
 PHONE = {"has_touch": True, "is_mobile": True}
 
 
 @slow
-@pytest.mark.parametrize(
-    ("view", "texts"),
-    [
-        ("attention", ["Tap a cell."]),
-        ("attention?picture=lines", ["Tap a word on the left."]),
-        ("compare", ["Tap a mark to read its name."]),
-    ],
-)
-def test_a_touch_screen_has_instructions_for_touch(
-    open_page: Open, view: str, texts: list[str]
-) -> None:
-    reader = open_page(f"#{view}", width=390, **PHONE)
-    for text in texts:
+def test_a_touch_screen_has_instructions_and_a_tap_before_a_link(open_page: Open) -> None:
+    reader = open_page("#models", width=390, **PHONE)
+    for fragment, text in {
+        "#attention": "Tap a cell.",
+        "#attention?picture=lines": "Tap a word on the left.",
+        compare_address(APPLE_ROWS): "Tap a mark to read its name.",
+    }.items():
+        reader.go(fragment)
         expect(reader.text(text).first).to_be_visible()
-    assert "Point at" not in reader.page.locator("main").inner_text()
-
-
-@slow
-def test_a_tap_shows_a_mark_before_its_link_opens(open_page: Open) -> None:
-    fragment = compare_address(APPLE_ROWS)
-    reader = open_page(fragment, width=390, **PHONE)
+        assert "Point at" not in reader.page.locator("main").inner_text()
     mark = reader.page.locator(".flat-map .after.point").first
     word = mark.get_attribute("aria-label").split(":")[0]
     mark.locator(".ring").tap()
@@ -404,9 +311,9 @@ RESULTS = {
 @slow
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
 def test_the_result_is_in_the_window_without_scrolling(
-    open_page: Open, several: httpx.Client, width: int, height: int
+    open_page: Open, width: int, height: int
 ) -> None:
-    reader = open_page("#models", service=several, width=width)
+    reader = open_page("#models", service="several", width=width)
     reader.resize(width, height)
     for view, result in RESULTS.items():
         reader.go(f"#{view}")

@@ -6,8 +6,8 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * Create an HTML element. The value of an attribute may be a function, which becomes an event listener
- * (`onclick`), or `true` for an empty attribute; `null`, `undefined` and `false` set no attribute. A text
- * child is never parsed as markup.
+ * (`onclick`), or `true` for an empty attribute; `null`, `undefined` and `false` set no attribute. `style` is an
+ * object of properties, because the content security policy rejects it as text. A text child is never parsed as markup.
  */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -26,6 +26,7 @@ export function svgDrawing(name, width, height, attributes, ...children) {
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(element.style, value);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== null && value !== undefined && value !== false) {
       element.setAttribute(name, value);
@@ -57,6 +58,15 @@ let counter = 0;
 export function labeled(text, control) {
   control.id ||= uniqueId("field");
   return h("div", { class: "field" }, h("label", { for: control.id }, text), control);
+}
+
+/** Return a form with a class; `onsubmit()` is called when the reader submits it. */
+export function formElement(name, onsubmit, ...children) {
+  const submit = (event) => {
+    event.preventDefault();
+    onsubmit();
+  };
+  return h("form", { class: name, onsubmit: submit }, children);
 }
 
 /** Return a button that submits nothing. */

@@ -4,7 +4,7 @@
  */
 
 import { curl, fetchText, key, ServiceError, unreadableResponse } from "./client.js";
-import { copyText, download, h, labeled, quietButton } from "./elements.js";
+import { copyText, download, formElement, h, labeled, quietButton } from "./elements.js";
 
 /** The maximum number of field errors that are listed. */
 const MAX_ERRORS = 8;
@@ -154,15 +154,9 @@ function keyForm() {
   const field = h("input", {
     type: "password", autocomplete: "off", required: true, pattern: "[!-~]+", title: "only ASCII characters, no spaces",
   });
-  const use = (event) => {
-    event.preventDefault();
+  const use = () => {
     key.set(field.value);
     retry();
   };
-  return h(
-    "form",
-    { class: "key", onsubmit: use },
-    labeled("API key (kept until you close this tab)", field),
-    h("button", {}, "Use key"),
-  );
+  return formElement("key", use, labeled("API key (kept until you close this tab)", field), h("button", {}, "Use key"));
 }

@@ -39,12 +39,8 @@ export function quotation(text, { start, end }, evidence = []) {
   return h("blockquote", { dir: "auto" }, parts);
 }
 
-function coloredWord(text, color) {
-  const element = h("span", { class: "evidence" }, text);
-  element.style.background = color;
-  element.style.color = textColorOn(color);
-  return element;
-}
+const coloredWord = (text, color) =>
+  h("span", { class: "evidence", style: { background: color, color: textColorOn(color) } }, text);
 
 /** The name and meaning of resolutions; a word that is found as it is written has none. */
 const OTHER_CASE = ["other case", "found in another case"];
@@ -92,14 +88,13 @@ export class WordButtons {
  */
 export function wordList(rows, i, name = "near") {
   return h("ol", { class: name }, rows.map(({ word, value, text, href, note }) => {
-    const bar = h("span", { class: "near-bar" });
-    bar.style.inlineSize = `${100 * Math.min(Math.max(value, 0), 1)}%`;
-    bar.style.background = categoryColor(i);
+    const inlineSize = `${100 * Math.min(Math.max(value, 0), 1)}%`;
     return h(
       "li",
       {},
       h("span", { class: "near-word" }, h(href ? "a" : "span", { dir: "auto", href }, word), note && h("small", {}, note)),
-      h("span", { class: "near-room", "aria-hidden": "true" }, bar),
+      h("span", { class: "near-room", "aria-hidden": "true" },
+        h("span", { class: "near-bar", style: { inlineSize, background: categoryColor(i) } })),
       h("span", { class: "number" }, text),
     );
   }));

@@ -61,10 +61,8 @@ export function heatmapDrawing(names, rows, width, limit = undefined) {
 function numberElements(rows, { left, top, cell }, colorOf) {
   return rows.flatMap((row, i) => Array.from(row, (weight, j) => {
     const x = left + (j + 0.5) * cell, y = top + (i + 0.5) * cell;
-    const text = s("text", { class: "in-cell", x, y, "text-anchor": "middle", "dominant-baseline": "central" }, short(weight));
-    text.style.fill = textColorOn(colorOf(weight));
-    text.style.fontSize = cell >= 42 ? "12px" : "10px";
-    return text;
+    const style = { fill: textColorOn(colorOf(weight)), fontSize: cell >= 42 ? "12px" : "10px" };
+    return s("text", { class: "in-cell", x, y, style, "text-anchor": "middle", "dominant-baseline": "central" }, short(weight));
   }));
 }
 

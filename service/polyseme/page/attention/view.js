@@ -4,7 +4,7 @@ import { EncodedSentence } from "./sentence.js";
 import { AttentionFigure } from "./weights.js";
 import { TokenFigures } from "./token.js";
 import {
-  afterPause, caseField, exampleField, h, modelAndCase, modelField, optionDetails, textField, viewElement,
+  afterPause, caseField, exampleField, formElement, h, modelAndCase, modelField, optionDetails, textField, viewElement,
 } from "../elements.js";
 import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
@@ -82,14 +82,16 @@ class SentenceForm {
       rows: 2,
       oninput: this.typing,
       onkeydown: (event) => {
-        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) this.#submit(event);
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+        event.preventDefault();
+        this.#show(false);
       },
     }, "textarea");
     this.examples = exampleField(page, SENTENCES, { reset: { word: "", row: "", column: "" } });
     this.options = optionDetails(caseField(page), modelField(page));
-    this.element = h(
-      "form",
-      { class: "card sentence", onsubmit: (event) => this.#submit(event) },
+    this.element = formElement(
+      "card sentence",
+      () => this.#show(false),
       this.examples.element,
       h("div", { class: "controls" }, this.sentence.element, h("button", {}, "Show attention")),
       this.options.element,
@@ -101,11 +103,6 @@ class SentenceForm {
     this.text = state.text;
     for (const field of [this.sentence, this.options]) field.show(state);
     this.examples.show(state, this.edited?.text === state.text ? this.edited.note : "");
-  }
-
-  #submit(event) {
-    event.preventDefault();
-    this.#show(false);
   }
 
   /** Show the typed sentence. All states of a sentence that is being typed are one entry of the history. */

@@ -3,7 +3,7 @@
 import { differ, formatOccurrences, MAX_OCCURRENCES, MIN_OCCURRENCES, tokenIndex, wordAt } from "./occurrences.js";
 import { categoryColor } from "../colors.js";
 import {
-  afterPause, caseField, choiceField, countField, exampleField, h, labeled, modelField, optionDetails, quietButton, setText,
+  afterPause, caseField, choiceField, countField, exampleField, formElement, h, labeled, modelField, optionDetails, quietButton, setText,
 } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { joinNames, letter, shorten } from "../text.js";
@@ -32,9 +32,9 @@ export class CompareForm {
       modelField(page), modelField(page, "second", "Second model, beside it", "none"), caseField(page),
       countField(page, "Number of neighbors"), choiceField(page, "share", "Factor of the static vector", SHARES),
     );
-    this.element = h(
-      "form",
-      { class: "card compare-form", onsubmit: (event) => event.preventDefault() },
+    this.element = formElement(
+      "card compare-form",
+      () => {},
       this.examples.element,
       this.rows,
       h("div", { class: "buttons" }, this.adder, h("span", { class: "muted status" }, "Several lines can be pasted at once."), this.limits),
@@ -106,11 +106,7 @@ export function emptySentence(occurrences) {
 }
 
 /** Return the letter of occurrence i in its color. */
-export function badge(i) {
-  const element = h("span", { class: "badge" }, letter(i));
-  element.style.borderColor = categoryColor(i);
-  return element;
-}
+export const badge = (i) => h("span", { class: "badge", style: { borderColor: categoryColor(i) } }, letter(i));
 
 /** A text field for a sentence, and buttons for its words. */
 class OccurrenceField {

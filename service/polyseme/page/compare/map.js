@@ -164,14 +164,10 @@ function markOf(kind, owners) {
     return [s("polygon", { ...paint, points: `0,${-r} ${r},0 0,${r} ${-r},0` })];
   }
   const disc = s("circle", { ...paint, r });
-  return kind === "contextual" && alone ? [disc, letterElement(owners[0])] : [disc];
+  if (kind !== "contextual" || !alone) return [disc];
+  const middle = { x: 0, y: 0, "text-anchor": "middle", "dominant-baseline": "central" };
+  return [disc, s("text", { class: "letter on-category", ...middle }, letter(owners[0]))];
 }
-
-const letterElement = (i) => s(
-  "text",
-  { class: "letter on-category", x: 0, y: 0, "text-anchor": "middle", "dominant-baseline": "central" },
-  letter(i),
-);
 
 /** The height of a label. */
 const LABEL_HEIGHT = 14;
@@ -228,22 +224,19 @@ function sampled([[x1, y1], [x2, y2]]) {
  */
 export function mapPoints({ map, occurrences }) {
   const words = occurrences.map(({ token }) => token.text);
-  const grouped = (positions, kind, title) => groupsOf(positions).map(({ position, owners }) => {
-    const label = joinNames([...new Set(owners.map((i) => words[i]))]);
-    const letters = joinNames(owners.map(letter));
-    return { kind, position, owners, label, letters, name: `${title} of ${letters} (${label})` };
-  });
+  const grouped = (positions, kind, title) => {
+    const known = [...positions.keys()].filter((i) => positions[i]);
+    return [...Map.groupBy(known, (i) => positions[i].join()).values()].map((owners) => {
+      const label = joinNames([...new Set(owners.map((i) => words[i]))]);
+      const letters = joinNames(owners.map(letter));
+      return { kind, position: positions[owners[0]], owners, label, letters, name: `${title} of ${letters} (${label})` };
+    });
+  };
   return [
     ...grouped(map.static, "static", "Static vector"),
     ...grouped(map.contextual, "contextual", "Contextual vector"),
     ...map.neighbors.filter(({ position }) => position).map((neighbor) => neighborPoint(neighbor, occurrences)),
   ];
-}
-
-function groupsOf(positions) {
-  const indices = positions.map((_, i) => i).filter((i) => positions[i]);
-  return [...Map.groupBy(indices, (i) => positions[i].join()).values()]
-    .map((owners) => ({ position: positions[owners[0]], owners }));
 }
 
 function neighborPoint({ word, position }, occurrences) {

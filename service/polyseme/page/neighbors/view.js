@@ -2,7 +2,7 @@
 
 import { bars } from "../bars.js";
 import {
-  caseField, countField, countOf, exampleField, h, modelAndCase, modelField, optionDetails, textField, viewElement,
+  caseField, countField, countOf, exampleField, formElement, h, modelAndCase, modelField, optionDetails, textField, viewElement,
 } from "../elements.js";
 import { NEIGHBORS } from "../examples.js";
 import { Exchange } from "../exchange.js";
@@ -28,11 +28,7 @@ export class View {
     const examples = exampleField(this.page, NEIGHBORS);
     const options = optionDetails(countField(this.page, "Number of neighbors"), caseField(this.page), modelField(this.page));
     this.fields = [word, examples, options];
-    const submit = (event) => {
-      event.preventDefault();
-      this.page.update({ word: word.input.value }, { push: true });
-    };
-    return h("form", { class: "controls card", onsubmit: submit },
+    return formElement("controls card", () => this.page.update({ word: word.input.value }, { push: true }),
       word.element, h("button", {}, "Find neighbors"), examples.element, options.element);
   }
 

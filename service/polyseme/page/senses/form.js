@@ -2,7 +2,7 @@
 
 import { frequentWords, linesOf, readFiles, sentencesOf } from "./sentences.js";
 import {
-  afterPause, choiceField, exampleField, h, labeled, modelField, numbered, quietButton, setText, textField,
+  afterPause, choiceField, exampleField, formElement, h, labeled, modelField, numbered, quietButton, setText, textField,
 } from "../elements.js";
 import { TEXTS } from "../examples.js";
 import { count, counted } from "../text.js";
@@ -40,11 +40,7 @@ export class SensesForm {
     const submitting = { update: (changes) => this.#submit(changes) };
     this.number = choiceField(submitting, "senses", "Number of senses", NUMBERS);
     this.model = modelField(submitting);
-    const submit = (event) => {
-      event.preventDefault();
-      this.#submit({});
-    };
-    this.element = h("form", { class: "card senses-form", onsubmit: submit },
+    this.element = formElement("card senses-form", () => this.#submit({}),
       this.examples.element,
       labeled("Sentences, one on each line", this.text),
       h("div", { class: "buttons" }, this.status, this.splitter),

@@ -39,12 +39,6 @@ export function senseMark(sense, r = RADIUS, attributes = {}) {
     : s("circle", { ...all, r });
 }
 
-/** Return the indices of the occurrences that are drawn, evenly spaced if there are too many. */
-function sample(count) {
-  const n = Math.min(count, MAX_POINTS);
-  return Array.from({ length: n }, (_, i) => Math.floor((i * count) / n));
-}
-
 /** The drawing of the occurrences; each mark is a button, and all are one tab stop. */
 export class SensesMap {
   /**
@@ -52,7 +46,9 @@ export class SensesMap {
    * `onpoint(i)` is called for a pointed or focused mark, `onpick(i)` for a chosen one.
    */
   constructor({ senses, occurrences }, { width, describe, onpoint, onpick }) {
-    const shown = sample(occurrences.length);
+    // If there are too many, evenly spaced ones are drawn.
+    const length = Math.min(occurrences.length, MAX_POINTS);
+    const shown = Array.from({ length }, (_, i) => Math.floor((i * occurrences.length) / length));
     const pointOf = (i) => [occurrences[i].x, occurrences[i].y];
     const { items, height: top } = legend(legendEntries(senses, width), width);
     const { height, project } = frame(shown.map((i) => ({ position: pointOf(i) })), width);

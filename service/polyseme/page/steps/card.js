@@ -197,11 +197,8 @@ function numberCell(number, { row, column, color, digits, note, isHidden, own, i
   const td = h("td", {
     "data-row": row, "data-column": column, tabindex: "-1", "aria-selected": isChosen && "true",
     class: [printed, isChosen && "chosen", isLit && "lit"].filter(Boolean).join(" "),
+    style: isHidden ? {} : { backgroundColor: color, color: textColorOn(color) },
   }, h("span", { class: "number" }, text));
-  if (!isHidden) {
-    td.style.backgroundColor = color;
-    td.style.color = textColorOn(color);
-  }
   if (note) td.append(printedNote(note.printed, note.wrong, isHidden));
   if (own) td.append(ownMark(own, isHidden ? "" : ` yours: ${own.text}`));
   return td;

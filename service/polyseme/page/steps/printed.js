@@ -1,19 +1,19 @@
 /** What teaching notes print for an example, value by value, and the wrong ideas in it, each beside what is right. */
 
-import { logitsOf, softmaxOf, total } from "./derivation.js";
+import { total } from "./derivation.js";
 import { about } from "./trace.js";
 import { h } from "../elements.js";
 import { counted, decimals } from "../text.js";
 
-/** Values that are no step of a trace: the title, and the right values from a trace, a row and all that the notes print. */
+/** Values that are no step of a trace: the title, and the step with the right values if the example has none. */
 const OTHERS = {
-  exponentials: ["Powers e^S", (trace, row) => logitsOf(trace, row, 0).logits.map(Math.exp)],
-  sum: ["Sum of the powers", (trace, row) => [total(logitsOf(trace, row, 0).logits.map(Math.exp))]],
-  sum_of_weights: ["Sum of the weights", (trace) => [total(trace.array("weights")[0])]],
-  weights_of_sum: ["Weights in the sum", (trace, row) => trace.array("weights")[row]],
-  terms_of_sum: ["Terms of the sum", (trace, row) => trace.array("weighted_values")[row]],
-  five_scores: ["Five scores", () => []],
-  softmax_of_five_scores: ["Softmax of the five scores", (_, __, printed) => softmaxOf(printed.five_scores)],
+  exponentials: ["Powers e^S"],
+  sum: ["Sum of the powers"],
+  sum_of_weights: ["Sum of the weights"],
+  weights_of_sum: ["Weights in the sum", "weights"],
+  terms_of_sum: ["Terms of the sum", "weighted_values"],
+  five_scores: ["Five scores"],
+  softmax_of_five_scores: ["Softmax of the five scores"],
 };
 
 /** Return `{name, printed, right}` for each printed value; `right` is undefined if the notes do not print what it is computed from. */
@@ -50,9 +50,6 @@ function cellsOf({ name, row, column }, values, trace) {
 
 const digitsOf = (numbers) => Math.max(...[numbers].flat(2).map((number) => (String(number).split(".")[1] ?? "").length));
 
-/** Whether a printed value differs: slightly more than half a unit in the last place, for numbers that round either way. */
-const isWrong = (printed, right, digits) => !(Math.abs(right - printed) <= 0.51 * 10 ** -digits);
-
 /** Return the row that the notes compute in an example. */
 const rowOf = ({ printed = {}, right }) => [printed, right].flatMap(Object.keys).map((label) => parseLabel(label).row).find(Number.isInteger);
 
@@ -74,14 +71,14 @@ function checksOf(example, trace) {
     const target = parseLabel(label), other = OTHERS[target.name];
     const numbers = Array.isArray(values) || typeof values === "number" ? values : Object.values(values);
     const digits = digitsOf(numbers);
-    const check = (number, right) => ({
-      printed: number.toFixed(digits), right, digits, wrong: right !== undefined && isWrong(number, right, digits),
-    });
+    // A right value differs by slightly more than half a unit in the last place, because numbers round either way.
+    const check = (number, right) =>
+      ({ printed: number.toFixed(digits), right, digits, wrong: Math.abs(right - number) > 0.51 * 10 ** -digits });
     if (!other) {
       cells.push(...cellsOf(target, values, trace).map((cell) => ({ ...cell, ...check(cell.printed, trace.number(cell, 0)) })));
       continue;
     }
-    const [title, rightOf] = other, right = rightOf(trace, target.row ?? row, printed);
+    const [title, step] = other, right = [example.right[label] ?? (step ? trace.array(step)[row] : [])].flat();
     const rows = rowsOf(label, values, right, trace, printed);
     tables.push({ title, rows: rows.map((each) => ({ ...each, values: each.printed.map((number, i) => check(number, each.right[i])) })) });
   }

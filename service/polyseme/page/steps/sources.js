@@ -4,7 +4,7 @@ import { StepEditor } from "./editor.js";
 import { PrintedChecks } from "./printed.js";
 import { readJson } from "../client.js";
 import {
-  caseField, choiceField, h, labeled, listModels, modelAndCase, modelField, numbered, optionDetails, quietButton, selectBox, textField,
+  caseField, choiceField, formElement, h, labeled, listModels, modelAndCase, modelField, numbered, optionDetails, quietButton, selectBox, textField,
 } from "../elements.js";
 
 const { examples: EXAMPLES } = await readJson("worked-examples.json");
@@ -42,11 +42,7 @@ export class StepSources {
     // Another model may have fewer layers.
     const options = optionDetails(caseField(this.page), modelField({ update: (changes) => this.page.update({ ...changes, layer: "0" }) }));
     this.fields = [text, options];
-    const submit = (event) => {
-      event.preventDefault();
-      this.page.update({ text: text.input.value }, { push: true });
-    };
-    return h("div", {}, h("form", { class: "controls", onsubmit: submit },
+    return h("div", {}, formElement("controls", () => this.page.update({ text: text.input.value }, { push: true }),
       text.element, this.layer.element, h("button", {}, "Show the steps"), options.element));
   }
 
