@@ -9,9 +9,8 @@ import httpx
 import orjson
 import pytest
 
-from tests.http.bodies import ALTERNATIVES, BODIES
+from tests.http.bodies import ALTERNATIVES, BODIES, DEFINITIONS
 from tests.http.conftest import expect_problem
-from tests.http.hostile import DEFINITIONS
 from tests.http.service import inventory_document, peak, private_bytes, running
 
 COUNT = 300_000

@@ -7,9 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.http.bodies import ALTERNATIVES, BODIES, TENSOR
+from tests.http.bodies import ALTERNATIVES, BODIES, DEFINITIONS, TENSOR
 from tests.http.conftest import expect_problem
-from tests.http.hostile import DEFINITIONS
 
 INFER = "/v2/models/wiki-en/infer"
 NDJSON = "application/x-ndjson"
