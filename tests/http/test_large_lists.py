@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from itertools import chain, cycle, islice
 from typing import Any
 from uuid import uuid4
 
@@ -9,9 +10,9 @@ import httpx
 import orjson
 import pytest
 
-from tests.http.bodies import ALTERNATIVES, BODIES, DEFINITIONS
+from tests.http.bodies import ALTERNATIVES, BODIES
 from tests.http.conftest import expect_problem
-from tests.http.service import inventory_document, peak, private_bytes, running
+from tests.http.service import peak, private_bytes, running
 
 COUNT = 300_000
 ENTRIES = [
@@ -37,26 +38,12 @@ def with_mark(value: Any) -> Iterator[Any]:
 
 
 def hostile_bodies() -> Iterator[tuple[str, bytes]]:
-    """Yield a route and a body for each list in a schema and each kind of entries."""
+    """Yield a route and a body for each list of a route; the kinds of entries take turns."""
+    kinds = cycle(ENTRIES)
     for path, body in BODIES.items():
-        for one in (body, *ALTERNATIVES.get(path, [])):
-            for changed in with_mark(one):
-                for entries in ENTRIES:
-                    yield path, orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
-
-
-def lists_of(definition: Any) -> Iterator[str]:
-    """Yield the names of the fields of a JSON schema that may be lists."""
-    for schema in (definition, *definition.get("$defs", {}).values()):
-        for name, field in schema.get("properties", {}).items():
-            if '"array"' in orjson.dumps(field).decode():
-                yield name
-
-
-@pytest.mark.parametrize("path", BODIES)
-def test_every_list_of_a_schema_is_tested(path: str) -> None:
-    text = orjson.dumps([BODIES[path], ALTERNATIVES.get(path, [])]).decode()
-    assert [name for name in lists_of(DEFINITIONS[path]) if f'"{name}":' not in text] == []
+        for changed in chain.from_iterable(map(with_mark, (body, *ALTERNATIVES.get(path, [])))):
+            for entries in islice(kinds, 3):
+                yield path, orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
 
 
 def test_hostile_lists_cost_little_memory(tmp_path) -> None:
@@ -81,13 +68,9 @@ def test_hostile_lists_cost_little_memory(tmp_path) -> None:
 @pytest.mark.parametrize("path", BODIES)
 def test_many_unknown_fields_are_one_error(client: httpx.Client, path: str) -> None:
     fields = {f"unknown{n}": 0 for n in range(20_000)}
-    bodies = [{**BODIES[path], **fields}]
-    if path == "/v1/senses/apply":
-        bodies.append({"texts": ["a"], "inventory": {**inventory_document(), **fields}})
-    for body in bodies:
-        document = expect_problem(client.post(path, json=body), 422, "invalid")
-        (error,) = document["errors"]
-        assert error["message"] == "has more than 1000 unknown or invalid fields"
+    document = expect_problem(client.post(path, json={**BODIES[path], **fields}), 422, "invalid")
+    (error,) = document["errors"]
+    assert error["message"] == "has more than 1000 unknown or invalid fields"
 
 
 def test_errors_keep_nothing_of_the_bodies_in_memory(client: httpx.Client) -> None:
