@@ -113,12 +113,12 @@ def test_a_name_of_maximum_length_is_written(tmp_path):
 
 def test_a_path_that_is_no_file_or_has_no_folder_is_rejected(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for place, refused in (
+    for place, error in (
         (tmp_path, FileExistsError),
         (tmp_path / "pipe", FileExistsError),
         (tmp_path / "none" / "file", FileNotFoundError),
     ):
-        with pytest.raises(refused):
+        with pytest.raises(error):
             atomic_write(place, b"new")
     assert names(tmp_path) == ["pipe"]
 

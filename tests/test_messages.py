@@ -24,10 +24,6 @@ ADD = "`polyseme models list`, or GET /v1/models of a service, describes the mod
 MESSAGES = [
     (PolysemeError("It fails.", "Try again."), "It fails. Try again."),
     (
-        InvalidError([FIELD], "Send one."),
-        "An argument is invalid. `texts[3]`: must be a string. Send one.",
-    ),
-    (
         InvalidError([FIELD, FieldError((), "is too much")], "Send one."),
         "An argument is invalid. `texts[3]`: must be a string; is too much. Send one.",
     ),
@@ -51,10 +47,7 @@ MESSAGES = [
         ),
     ),
     (UnknownModelError(), f"There is no model of this name. There are no models. {ADD}"),
-    (
-        UnknownModelError(["a", "b"]),
-        f"There is no model of this name. Available: a, b. {ADD}",
-    ),
+    (UnknownModelError(["a", "b"]), f"There is no model of this name. Available: a, b. {ADD}"),
     (UnknownModelError(["a"], "c\n"), f"No model is named 'c\\n'. Available: a. {ADD}"),
     (
         UnknownModelError([str(n) for n in range(12)], "c" * 99),
@@ -89,7 +82,6 @@ def test_the_requested_name_is_not_in_the_detail():
     [
         ("missing", {}, "is required"),
         ("greater_than_equal", {"ge": 0}, "must be at least 0"),
-        ("less_than_equal", {"le": 4.0}, "must be at most 4"),
         ("less_than_equal", {"le": 1 << 40}, "must be at most 1099511627776"),
         ("too_short", {"min_length": 1}, "must not be empty"),
         ("too_short", {"min_length": 2}, "must have at least 2 items"),
@@ -110,12 +102,9 @@ def test_a_validation_error_has_a_message_of_its_type(kind, context, message):
     assert validation_message({"type": kind, "ctx": context}) == message
 
 
-def test_allowed_values_are_listed():
+def test_allowed_values_are_listed_and_the_most_similar_name_is_suggested():
     assert one_of(["a"]) == 'must be "a"'
     assert one_of(["a", "b", "c"]) == 'must be "a", "b" or "c"'
-
-
-def test_the_most_similar_name_is_suggested():
     assert did_you_mean("layer", ["heads", "layers"]) == "; did you mean `layers`?"
     assert did_you_mean("MODELS", ["MODEL"], "A_") == "; did you mean `A_MODEL`?"
     assert did_you_mean("zzz", ["heads", "layers"]) == ""

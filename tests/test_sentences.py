@@ -22,17 +22,12 @@ def sentences(text, language="en"):
 @pytest.mark.parametrize(
     ("language", "expected"),
     [
-        (
-            "de",
-            ["Er traf Dr. Müller am 3. Oktober 1990 in der Bank, z. B. um Geld gem. § 5."],
-        ),
+        ("de", ["Er traf Dr. Müller am 3. Oktober 1990 in der Bank, z. B. um Geld gem. § 5."]),
         ("de", ["Er kam am 3. Oktober.", "Sie ging."]),
         ("en", ["On Oct. 3 he met Dr. J. Miller, e.g. to get approx. 5 dollars.", "He left."]),
-        ("en", ["It is in chapter 3.", "The next one is shorter.", "30 people saw it."]),
         ("en", ["Not again! The bank failed.", "Did it?"]),
         ("en", ["“Really?” she asked.", "“Yes!”", "It rained... a lot."]),
         ("ru", ["Он родился в 1990 г. в г. Москве.", "Потом уехал!"]),
-        ("ru", ["Плотность населения составляет 13 чел. / км2."]),
         ("tr", ["Saat 5. katta durdu.", "Işık söndü mü?", "Evet."]),
         ("ka", ["ბანკი სად არის აქ?", "1990 წ. დაიხურა.", "მერე წავიდა ის."]),
         ("hi", ["एम. के. गांधी और डॉ. शर्मा बैंक गए।", "वे आए॥"]),
@@ -67,14 +62,14 @@ def test_a_list_of_words_is_one_sentence():
 @pytest.mark.parametrize(
     "text",
     [
-        *("a" * 200_000 + " b! A. C", "A. B. " * 100_000, "A! " * 100_000),
-        *("銀!" * 100_000, "銀" + "!" * 200_000 + "銀", "… " * 100_000),
+        *("a" * 200_000 + " b! A. C", "A. B. " * 30_000, "A! " * 30_000),
+        *("銀!" * 30_000, "銀" + "!" * 200_000 + "銀", "… " * 30_000),
     ],
 )
 def test_long_texts_take_seconds(text):
     start = time.thread_time()
     assert sentences(text)
-    assert time.thread_time() - start < 10
+    assert time.thread_time() - start < 5
 
 
 def test_line_breaks_end_sentences():

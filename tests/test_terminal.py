@@ -10,9 +10,7 @@ from threading import Thread
 import pytest
 
 from polyseme.cli.main import polyseme
-from polyseme.senses.inventory import load_inventory
 from polyseme.terminal import visible
-from tests.cli.conftest import run
 from tests.senses.test_find import MONEY, RIVER
 from tests.test_progress import read_all
 from tests.tiny import write_tiny
@@ -60,15 +58,13 @@ class Stream:
     ("text", "expected"),
     [
         (HOSTILE, ESCAPED),
-        ("a\nb\tc", r"a\nb\tc"),
-        ("a\u2028b\ud800", r"a\u2028b\ud800"),
-        ("naïve — 银行 \U0001f600 क्‍ष", "naïve — 银行 \U0001f600 क्‍ष"),
+        ("a\nb\tc\u2028\ud800", r"a\nb\tc\u2028\ud800"),
+        ("naïve — 银行 \U0001f600 क्\u200dष", "naïve — 银行 \U0001f600 क्\u200dष"),
     ],
 )
 def test_control_characters_are_escaped_only_on_a_terminal(text, expected):
     assert visible(text, Stream(terminal=True)) == expected
-    assert visible(text, Stream(terminal=False)) == text
-    assert visible(text, None) == text
+    assert visible(text, Stream(terminal=False)) == visible(text, None) == text
 
 
 @pytest.fixture
@@ -82,15 +78,11 @@ def corpus(tmp_path):
 def test_senses_of_a_file_are_escaped(corpus, tmp_path):
     saved = tmp_path / "bank.senses"
     assert_escaped(on_terminal("senses", "bank", corpus, "--senses", "2", "--save", saved))
-    piped = run("senses", "bank", corpus, "--senses", "2").stdout.decode()
-    assert f"{TITLE}\x9b" in piped
-    inventory = load_inventory(saved)
     document = json.loads(saved.read_text())
     for sense in document["senses"]:
         sense["label"] = f"{HOSTILE}{sense['label']}"
     saved.write_text(json.dumps(document))
     assert_escaped(on_terminal("senses", "--apply", saved, corpus))
-    assert len(inventory.senses) == 2
 
 
 REVERSED = "ban\u202ek"
@@ -101,19 +93,15 @@ REVERSED = "ban\u202ek"
     "arguments",
     [
         ("compare", "--word", REVERSED, f"{REVERSED} river", f"{REVERSED} money"),
-        ("compare", "--json", "--word", REVERSED, f"{REVERSED} river", f"{REVERSED} money"),
         ("encode", REVERSED),
         ("encode", "--format", "ndjson", REVERSED, REVERSED),
     ],
-    ids=["compare", "compare --json", "encode", "encode --format ndjson"],
+    ids=["compare", "encode", "encode --format ndjson"],
 )
 def test_tokens_are_escaped(arguments):
     output = on_terminal(*arguments)
     assert "\u202e" not in output
     assert r"ban\u202ek" in output
-    piped = run(*arguments).stdout.decode()
-    assert REVERSED in piped
-    assert output == piped.replace("\u202e", r"\u202e")
 
 
 def test_models_are_escaped(tmp_path):
@@ -131,7 +119,6 @@ def test_models_are_escaped(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.csv", f"{HOSTILE}\nbank\n"),
         ("a.jsonl", f"{json.dumps({HOSTILE: 'bank'})}\n" * 2),
         (f"a{TITLE}.txt", "\n"),
     ],

@@ -9,7 +9,6 @@ from functools import partial
 import httpx
 import pytest
 
-from polyseme import __version__
 from tests.conftest import free_port
 from tests.containers.engine import NEEDS_AN_ENGINE
 
@@ -94,11 +93,6 @@ def test_the_image_does_not_have_the_laboratory(inside):
     assert "does not have `polyseme train`" in done.stderr
 
 
-def test_a_label_has_the_version(image, podman):
-    label = '{{index .Labels "org.opencontainers.image.version"}}'
-    assert podman("image", "inspect", "--format", label, image).stdout.strip() == __version__
-
-
 def test_the_image_holds_no_installer_no_tests_and_no_secret_of_the_build(image, podman):
     names = ["pip", "pip-*", "pip.conf", "ca.pem", "tests", "test", "*.pyi", "*.c"]
     wanted = " -o ".join(f"-name '{name}'" for name in names)
@@ -121,13 +115,6 @@ def test_a_sentence_is_encoded_in_the_container(service):
     assert len(result["contextual"]) == 4
 
 
-def test_the_package_is_imported_despite_a_folder_named_service(image, podman):
-    program = "mkdir -p /tmp/service && touch /tmp/service/__init__.py && cd /tmp && exec python -c"
-    code = "import polyseme; print(len(polyseme.load().encode(['a bank'])))"
-    run = ("run", "--rm", *HARDENING, "--entrypoint", "sh", image, "-c", f'{program} "$0"', code)
-    assert podman(*run).stdout.strip() == "1"
-
-
 def test_sighup_reloads_the_workers(service, podman):
     podman("kill", "--signal", "HUP", NAME)
     for _ in range(100):
@@ -136,12 +123,6 @@ def test_sighup_reloads_the_workers(service, podman):
             break
         time.sleep(0.1)
     assert "polyseme_worker_starts_total 4.0" in metrics
-
-
-def test_the_page_is_in_the_image(service):
-    paths = ("page/start.js", "page/attention/view.js", "page/worked-examples.json")
-    for path in ("", *paths, "docs/swagger-ui.css", "docs/swagger-ui-bundle.js"):
-        assert httpx.get(f"{service}/{path}").status_code == 200
 
 
 def test_the_process_is_not_root_and_can_gain_no_privileges(inside):
@@ -153,16 +134,9 @@ def test_the_process_is_not_root_and_can_gain_no_privileges(inside):
     assert fields["NoNewPrivs"] == "1"
 
 
-@pytest.mark.parametrize("folder", ["/", "/models", "/opt/polyseme", "/var/lib"])
-def test_the_file_system_is_read_only(inside, folder):
-    attempt = inside("touch", f"{folder}/written", check=False)
-    assert attempt.returncode != 0
+def test_the_file_system_is_read_only(inside):
+    attempt = inside("touch", "/opt/polyseme/written", check=False)
     assert "Read-only file system" in attempt.stderr
-
-
-def test_the_image_contains_bytecode_because_it_cannot_be_written_later(inside):
-    program = "import polyseme, os; print(os.path.exists(polyseme.__cached__))"
-    assert inside("python", "-c", program).stdout.strip() == "True"
 
 
 @pytest.mark.usefixtures("service")

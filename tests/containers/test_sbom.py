@@ -1,7 +1,6 @@
 """The image's software bill of materials (SBOM) lists what the image contains."""
 
 import json
-import re
 import subprocess
 from typing import Any
 
@@ -91,10 +90,3 @@ def test_the_sbom_lists_the_project_the_model_and_the_scripts(sbom: dict[str, An
         digests = package["files"].items()
         assert files == {f: [{"alg": "SHA-256", "content": digest}] for f, digest in digests}
     assert sbom["metadata"]["component"]["type"] == "container"
-
-
-def test_a_label_of_the_image_has_the_path_of_the_sbom(podman: Podman, image: str) -> None:
-    label = '{{index .Labels "io.polyseme.sbom"}}'
-    path = podman("image", "inspect", "--format", label, image).stdout.strip()
-    assert re.fullmatch(r"/opt/polyseme/\S+\.json", path)
-    assert podman("run", "--rm", "--entrypoint", "test", image, "-s", path).returncode == 0

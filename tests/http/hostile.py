@@ -149,12 +149,7 @@ QUERIES = cells(r"""
     ?dtype=float16&dtype=float32 | ?layers=-1 | ?%00 | ?=&=& | ? | ?MARK=MARK | ?oov=MARK |
 """)
 PLAIN = json.dumps({"input": MARK}).encode() + b" " * (1 << 22)
-BOMBS = (
-    gzip.compress(gzip.compress(PLAIN, 9, mtime=0), 9, mtime=0),
-    zlib.compress(PLAIN, 9),
-    zstandard.compress(PLAIN, 19),
-    b"PK\x03\x04" + MARK.encode() * 50,
-)
+BOMBS = (gzip.compress(PLAIN, 9, mtime=0), zlib.compress(PLAIN, 9), zstandard.compress(PLAIN, 19))
 
 
 def bodies(rng: Random) -> Hostile:
@@ -278,16 +273,13 @@ def protocols(rng: Random) -> Hostile:
 
 
 SIZES = cells(r"""
-    {} | {} | {} | -1 | 0x5 | zz |  | ffffffffffffffffff | {}\x20 | +{} | {};a=b | 7fffffff | 0{}
-    1_0
+    {} | {} | {} | -1 | 0x5 | zz |  | ffffffffffffffffff | {}\x20 | +{} | {};a=b | 7fffffff | 1_0
 """)
 ENDS = cells(r"""
-    \r\n0\r\n\r\n | \r\n0\r\n\r\n | \n0\n\n | 0\r\n\r\n | \r\n | \r\n0\r\n | \r\n0\r\nX: y\r\n\r\n
-    xx | \r\n0\r\nContent-Length: 5\r\n\r\n | \r\r0\r\r
+    \r\n0\r\n\r\n | \r\n0\r\n\r\n | \n0\n\n | 0\r\n\r\n | \r\n | \r\n0\r\nX: y\r\n\r\n | xx
 """)
 NUMBERS = cells(r"""
     {} | {} | -1 | 0x10 | +{} | {}\x20 | {},{} | {}.0 |  | 999999999999999999999999999999 | MARK
-    {}\x00 | 00 | 1 | {}, {}
 """)
 
 
@@ -415,24 +407,11 @@ def _check_success(response: Response) -> None:
     if response.kind == "application/json":
         orjson.loads(response.body)
     elif response.kind == "application/x-ndjson":
-        assert all(map(_valid_line, response.body.splitlines()))
+        lines = map(orjson.loads, response.body.splitlines())
+        assert all(line.keys() >= {"tokens", "truncated"} or "complete" in line for line in lines)
     elif response.kind == "application/x-npz":
         with np.load(io.BytesIO(response.body), allow_pickle=False) as arrays:
             assert all(np.isfinite(arrays[name]).all() for name in arrays)
-    elif response.kind == "application/octet-stream":
-        _check_tensors(response)
-
-
-def _valid_line(line: bytes) -> bool:
-    document = orjson.loads(line)
-    return document.keys() >= {"tokens", "truncated"} or "complete" in document
-
-
-def _check_tensors(response: Response) -> None:
-    length = int(response.headers["inference-header-content-length"])
-    outputs = orjson.loads(response.body[:length])["outputs"]
-    sizes = [one.get("parameters", {}).get("binary_data_size", 0) for one in outputs]
-    assert length + sum(sizes) == len(response.body), "bytes that no tensor has"
 
 
 def _check_problem(response: Response) -> None:

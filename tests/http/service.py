@@ -317,10 +317,7 @@ class Caller:
 
 
 class LoadClient(threading.Thread):
-    """Sends requests one by one, on a keep-alive connection or on a new one for each request.
-
-    A keep-alive connection is replaced after `Connection: close` and after an error.
-    """
+    """Sends requests one by one, on a keep-alive connection or on a new one for each request."""
 
     def __init__(self, service: Service, *, kept: bool) -> None:
         super().__init__(daemon=True)
@@ -332,30 +329,28 @@ class LoadClient(threading.Thread):
         """the client's port and the reason, for each request without its response"""
 
     def run(self) -> None:
-        caller = None
         while not self.stopping.is_set():
-            if caller is None:
-                try:
-                    caller = Caller(self.service)
-                except ConnectionError:
-                    self.refused += 1
-                    self.stopping.wait(0.01)
-                    continue
-            port = caller.socket.getsockname()[1]
             try:
+                caller = Caller(self.service)
+            except ConnectionError:
+                self.refused += 1
+                self.stopping.wait(0.01)
+            else:
+                with caller:
+                    self.use(caller)
+
+    def use(self, caller: Caller) -> None:
+        """Send requests until the connection or the test ends."""
+        port = caller.socket.getsockname()[1]
+        try:
+            while not self.stopping.is_set():
                 status, headers, body = caller.ask(posted(SHORT))
-            except (OSError, h11.RemoteProtocolError) as error:
-                self.lost.append((port, repr(error)))
-                caller.socket.close()
-                caller = None
-                continue
-            self.answered += 1
-            self.bodies.add(body if status == 200 else str(status).encode())
-            if not self.kept or headers.get("connection") == "close":
-                caller.socket.close()
-                caller = None
-        if caller is not None:
-            caller.socket.close()
+                self.answered += 1
+                self.bodies.add(body if status == 200 else str(status).encode())
+                if not self.kept or headers.get("connection") == "close":
+                    return
+        except (OSError, h11.RemoteProtocolError) as error:
+            self.lost.append((port, repr(error)))
 
 
 class Load:

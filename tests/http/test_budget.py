@@ -1,6 +1,5 @@
 """The measured budget of a request, and what the requests of a process share."""
 
-import gc
 import io
 import threading
 import time
@@ -10,11 +9,12 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
-from polyseme.errors import DeadlineError, OverloadedError, RateLimitedError
+from polyseme.errors import DeadlineError, OverloadedError
 from polyseme.http.limits import Capacity
-from polyseme.operations.limits import check_budget, reserve
+from polyseme.operations.limits import check_budget
 from tests.http.conftest import expect_problem, in_process
 from tests.http.service import until
+from tests.http.tensors import request
 
 TEXT = "the river bank is near the money bank and the boats lie there"
 ENCODE = "/v1/encode"
@@ -27,13 +27,10 @@ LONG = {
         "occurrences": [{"text": f"{n} {TEXT}", "word": "river"} for n in range(64)],
         "neighbors": 100,
     },
-    "/v1/senses": {"word": "bank", "texts": [f"{n} {TEXT}" for n in range(2000)]},
-    "/v1/senses of one text": {"word": "bank", "texts": ["bank of " * 500], "examples": 100},
-    "/v2/models/wiki-en/infer": {
-        "inputs": [{"name": "text", "datatype": "BYTES", "shape": [3000], "data": [TEXT] * 3000}],
-        "outputs": [{"name": "contextual"}],
-        "parameters": {"binary_data_output": True},
-    },
+    "/v1/senses": {"word": "bank", "texts": ["bank of " * 500], "examples": 100},
+    "/v2/models/wiki-en/infer": request(
+        [TEXT] * 3000, outputs=[{"name": "contextual", "parameters": {"binary_data": True}}]
+    ),
 }
 
 
@@ -43,9 +40,9 @@ def strict():
     return in_process(max_work=WORK)
 
 
-@pytest.mark.parametrize("name", LONG)
-def test_measured_work_over_the_limit_is_a_413(strict, name: str) -> None:
-    response = strict.post(name.partition(" ")[0], json=LONG[name])
+@pytest.mark.parametrize("path", LONG)
+def test_measured_work_over_the_limit_is_a_413(strict, path: str) -> None:
+    response = strict.post(path, json=LONG[path])
     problem = expect_problem(response, 413, "too_large")
     assert problem["setting"] == "max_work"
     assert 0 < problem["limit"] <= WORK < problem["size"] + WORK
@@ -71,36 +68,12 @@ def test_a_stream_over_the_limit_ends_with_an_error_line(strict) -> None:
     assert orjson.loads(last)["error"]["setting"] == "max_work"
 
 
-def test_the_work_of_a_request_is_logged(client, caplog) -> None:
-    start = time.thread_time()
-    with caplog.at_level("INFO", "polyseme.requests"):
-        client.post(ENCODE, json={"input": [TEXT] * 300})
-    taken = (time.thread_time() - start) * 1000
-    assert taken / 3 < caplog.records[-1].fields["work_ms"] < taken
-
-
-def test_in_process_nothing_is_limited() -> None:
-    check_budget()
-    reserve(1 << 60)
-
-
-def refusals() -> list[object]:
-    return [one for one in gc.get_objects() if type(one) is RateLimitedError]
-
-
 def test_a_rate_of_work_counts_what_requests_take() -> None:
     client = in_process(rate_limit="1s/hour")
     body = {"input": [TEXT] * 2000}
-    gc.disable()
-    before = refusals()  # Earlier tests of this process can have left some.
     start = time.thread_time()
-    try:
-        while (response := client.post("/v1/embeddings", json=body)).status_code == 200:
-            assert time.thread_time() - start < 3
-        # An error must not keep the texts in memory until garbage is collected.
-        assert len(refusals()) == len(before)
-    finally:
-        gc.enable()
+    while (response := client.post("/v1/embeddings", json=body)).status_code == 200:
+        assert time.thread_time() - start < 3
     assert 0.8 < time.thread_time() - start < 3
     problem = expect_problem(response, 429, "rate_limited")
     assert "processor time" in problem["detail"]
@@ -112,9 +85,7 @@ def soon() -> float:
     return time.perf_counter() + 0.1
 
 
-@pytest.mark.parametrize(
-    ("threads", "permits", "waiting"), [(1, 1, 0), (2, 1, 0), (4, 1, 1), (8, 2, 2), (16, 4, 4)]
-)
+@pytest.mark.parametrize(("threads", "permits", "waiting"), [(1, 1, 0), (4, 1, 1), (16, 4, 4)])
 def test_half_of_the_threads_are_left_for_short_requests(threads, permits, waiting) -> None:
     capacity = Capacity(threads, 100)
     for _ in range(permits):

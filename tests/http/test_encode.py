@@ -13,8 +13,6 @@ from polyseme.operations.encode import UNSEGMENTED
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, WORDS, write_tiny
 
-SENTENCE = "Apple launched a new phone while I was eating an apple."
-
 
 def encode(client: httpx.Client, **body: object) -> dict:
     answer = client.post("/v1/encode", json=body)
@@ -25,16 +23,14 @@ def encode(client: httpx.Client, **body: object) -> dict:
 
 
 def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(client):
-    sentences = [" ".join(SENTENCE.split()[: 1 + i % 11] * (1 + i % 3)) for i in range(40)]
-    include = ["static", "contextual", "attention"]
-    batch = encode(client, input=sentences, encoding="base64", include=include)["results"]
+    sentences = [" ".join(WORDS[: 1 + i % 11] * (1 + i % 3)) for i in range(40)]
+    batch = encode(client, input=sentences, encoding="base64")["results"]
 
     def alone(sentence: str) -> dict:
-        return encode(client, input=sentence, encoding="base64", include=include)["results"][0]
+        return encode(client, input=sentence, encoding="base64")["results"][0]
 
     with ThreadPoolExecutor(8) as pool:
-        for together, one in zip(batch, pool.map(alone, sentences), strict=True):
-            assert together == one
+        assert list(pool.map(alone, sentences)) == batch
 
 
 def test_every_response_has_a_request_id_and_stages(client: httpx.Client) -> None:

@@ -94,8 +94,7 @@ def test_another_media_type_or_method_is_rejected(client, method, path, headers,
     headers = {"Content-Type": "application/json", **headers}
     answer = client.request(method, path, content=b'{"input": "s3cretqx"}', headers=headers)
     expect_problem(answer, status, code)
-    if path == "/v1/encode" and status == 405:
-        assert set(answer.headers["allow"].split(", ")) == {"POST", "OPTIONS"}
+    assert ("allow" in answer.headers) == (status == 405)
 
 
 @pytest.mark.parametrize(

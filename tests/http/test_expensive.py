@@ -79,15 +79,13 @@ def at_once(service: Service, requests: Iterable[Expensive]) -> Counter[int]:
     return statuses
 
 
-@pytest.mark.parametrize("name", ["infer, attention", "mixed"])
-def test_eight_of_the_largest_responses_cost_two_workers_700_mb(tmp_path, name: str) -> None:
-    names = LARGEST if name == "mixed" else (name,)
+def test_eight_of_the_largest_responses_cost_two_workers_700_mb(tmp_path) -> None:
     with warm(tmp_path, 2) as service:
         workers = service.workers()
         for worker in workers:
             reset_peak(worker)
         idle = sum(map(peak, workers))
-        statuses = at_once(service, [EXPENSIVE[names[n % len(names)]] for n in range(8)])
+        statuses = at_once(service, [EXPENSIVE[name] for name in LARGEST * 2])
         assert set(statuses) <= {200, 503} and statuses[200] >= 2
         assert sum(map(peak, workers)) - idle < 700 * MB
         assert service.workers() == workers

@@ -77,8 +77,8 @@ def test_full_disks_stop_no_request(tmp_path, script) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    ["exec >/dev/full 2>&1", "exec > >(true) 2>&1", "exec >&- 2>&-"],
-    ids=["a full device", "a closed pipe", "closed"],
+    ["exec >/dev/full 2>&1", "exec > >(true) 2>&1"],
+    ids=["a full device", "a closed pipe"],
 )
 def test_an_unwritable_log_stops_no_request(tmp_path, script) -> None:
     check_service(tmp_path, after(script))

@@ -106,13 +106,10 @@ def test_a_streamed_response_is_logged_at_its_end_with_all_its_bytes(client: htt
     assert 0 < log()[1]["bytes"] < size
 
 
-@pytest.mark.parametrize(
-    ("level", "root"), [("debug", "WARNING"), ("info", "WARNING"), ("error", "ERROR")]
-)
-def test_other_libraries_log_only_warnings(level: str, root: str) -> None:
-    config = logging_config(Settings(log_level=level, log_format="text"))
-    assert config["root"]["level"] == root
-    assert config["loggers"]["polyseme"]["level"] == level.upper()
+def test_other_libraries_log_only_warnings() -> None:
+    config = logging_config(Settings(log_level="debug", log_format="text"))
+    assert config["root"]["level"] == "WARNING"
+    assert config["loggers"]["polyseme"]["level"] == "DEBUG"
     assert config["handlers"]["stderr"]["formatter"] == "text"
 
 
@@ -173,17 +170,16 @@ def test_an_exception_is_logged_with_its_stack_without_its_message(form: str) ->
     assert done.stdout == ""
     assert MARK not in done.stderr
     assert "Exception on …" in done.stderr
+    assert "a lone \\udc80 surrogate" in done.stderr.replace("\\\\", "\\")
     if form == "json":
         lines = list(map(json.loads, done.stderr.splitlines()))
-        assert any(line["message"] == "a lone \\udc80 surrogate" for line in lines)
         assert any(line["message"].endswith(": UserWarning: a warning") for line in lines)
         errors = [line for line in lines if line.get("error") == "ValueError"]
         assert len(errors) == 6
         assert all("in fail" in line["places"][-1] for line in errors)
         assert {line["level"] for line in errors} == {"error"}
     else:
-        assert done.stderr.count("error=ValueError") == 6
-        assert done.stderr.count(" in fail") == 6
+        assert done.stderr.count("error=ValueError") == done.stderr.count(" in fail") == 6
         assert ": UserWarning: a warning\n" in done.stderr
         assert all(re.match(r"\d{4}-.*Z |    \S", line) for line in done.stderr.splitlines())
 

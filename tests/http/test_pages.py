@@ -10,10 +10,10 @@ import orjson
 import pytest
 from docs.openapi import FILE, ROUTES, content, document
 
-from polyseme import errors
 from polyseme.http.app import create_app
 from polyseme.settings import BUNDLED, Settings
 from tests.http.conftest import registry
+from tests.http.hostile import CODES
 
 PACKAGE = Path(__file__).parents[2] / "service" / "polyseme"
 PAGE = PACKAGE / "page"
@@ -30,10 +30,6 @@ TYPES = {
 FILES = [file for file in sorted(PAGE.rglob("*")) if file.is_file()]
 
 
-def name_of(file: Path) -> str:
-    return file.relative_to(PAGE).as_posix()
-
-
 @pytest.mark.parametrize(("path", "least"), [("/", 6), ("/docs", 4)])
 def test_a_page_has_no_inline_script_and_loads_nothing_from_other_hosts(client, path, least):
     text = client.get(path).text
@@ -48,32 +44,30 @@ def test_a_page_has_no_inline_script_and_loads_nothing_from_other_hosts(client, 
 
 
 SENT = [
-    *(("/" if f.name == "index.html" else f"/page/{name_of(f)}", f, "no-cache") for f in FILES),
     *(
-        (f"/docs/{name}", SWAGGER / name, "public, max-age=86400")
-        for name in ("swagger-ui.css", "swagger-ui-bundle.js")
+        ("" if f.name == "index.html" else f"page/{f.relative_to(PAGE)}", f, "no-cache")
+        for f in FILES
     ),
+    ("docs/swagger-ui.css", SWAGGER / "swagger-ui.css", "public, max-age=86400"),
 ]
 
 
-@pytest.mark.parametrize(("path", "file", "cache"), SENT, ids=[path for path, _, _ in SENT])
+@pytest.mark.parametrize(("path", "file", "cache"), SENT, ids=[f"/{path}" for path, _, _ in SENT])
 def test_a_file_is_sent_unchanged_with_its_type(client, path, file, cache):
-    answer = client.get(path)
+    answer = client.get(f"/{path}")
     assert answer.status_code == 200
     assert answer.content == file.read_bytes()
     assert answer.headers["content-type"] == TYPES[file.suffix]
     assert answer.headers["cache-control"] == cache
-    again = client.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    again = client.get(f"/{path}", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        *("", "nothing.js", "../api/app.py", "%2e%2e/api/app.py", "..%2fapi%2fapp.py"),
-        *("vendor", "vendor/", "vendor/../start.js", "/etc/passwd", "start.js/", "start.js%00"),
-        *("views/%2e%2e/start.js", "%2fetc%2fpasswd", "START.JS", "start.js%20"),
-        "vendor/swagger-ui.css",
+        *("", "nothing.js", "../api/app.py", "%2e%2e/api/app.py", "..%2fapi%2fapp.py", "vendor"),
+        *("vendor/../start.js", "/etc/passwd", "start.js/", "start.js%00", "START.JS"),
     ],
 )
 def test_no_other_path_serves_a_file(path: str) -> None:
@@ -105,24 +99,10 @@ SECURITY_HEADERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/v1/encode", {"input": "a"}),
-        ("POST", "/v1/encode", {}),
-        ("GET", "/v1/models", None),
-        ("GET", "/v1/encode", None),
-        ("OPTIONS", "/v1/encode", None),
-        ("GET", "/nothing", None),
-        ("GET", "/page/nothing", None),
-        ("GET", "/livez", None),
-        ("GET", "/readyz", None),
-        ("GET", "/metrics", None),
-        ("GET", "/openapi.json", None),
-    ],
-)
-def test_every_response_of_the_api_has_the_security_headers(client, method, path, body):
-    answer = client.request(method, path, json=body)
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/v1/encode", "/v1/models", "/nothing", "/livez", "/metrics"])
+def test_every_response_of_the_api_has_the_security_headers(client, method, path):
+    answer = client.request(method, path)
     for name, value in SECURITY_HEADERS.items():
         assert answer.headers.get_list(name) == [value]
 
@@ -149,6 +129,7 @@ def test_pages_have_a_content_security_policy_and_security_headers(client, path,
 UNDOCUMENTED = {"/", "/page/<path:name>", "/openapi.json", "/docs", "/metrics"}
 
 
+@pytest.mark.slow
 def test_the_document_is_valid_openapi_3_1(client: httpx.Client) -> None:
     from openapi_spec_validator import OpenAPIV31SpecValidator  # takes seconds to import
 
@@ -179,8 +160,5 @@ def test_every_status_of_the_error_tree_is_described() -> None:
         for operation in path.values()
         for status in operation["responses"]
     }
-    tree = {errors.PolysemeError}
-    while more := {sub for one in tree for sub in one.__subclasses__()} - tree:
-        tree |= more
     # 405 is a response to a method that a route does not have, so no operation describes it.
-    assert {one.status for one in tree} - {405} <= described
+    assert {status for status, _ in CODES} - {405} <= described

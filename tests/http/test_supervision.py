@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.http.service import Caller, client_ports, posted, running, until
+from tests.http.service import Caller, posted, running, until
 
 TEXT = " ".join(["the river bank is near the money bank and the boats lie there"] * 70)
 WHOLE = {"input": [TEXT] * 500, "include": ["queries"], "encoding": "base64"}
@@ -44,8 +44,9 @@ def processor_seconds(pid: int) -> float:
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("strict")
-    with running(folder, workers=1, request_seconds=3, log_format="json", **UNLIMITED) as service:
+    """A service of one thread, whose requests may take three seconds."""
+    settings = {"workers": 1, "threads": 1, "request_seconds": 3, "log_format": "json"}
+    with running(tmp_path_factory.mktemp("strict"), **settings, **UNLIMITED) as service:
         yield service
 
 
@@ -77,26 +78,22 @@ def test_a_slow_reader_of_a_stream_does_not_use_up_the_deadline(strict) -> None:
     assert orjson.loads(received.splitlines()[-1])["complete"]
 
 
-def test_the_service_stops_computing_when_the_client_leaves(tmp_path) -> None:
-    with running(tmp_path, workers=1, threads=1, log_format="json", **UNLIMITED) as service:
-        with Caller(service) as caller:
-            caller.send(posted(WHOLE))
-            until_busy(service)
-        # The only thread is free again long before the response would have been complete.
-        with Caller(service) as caller:
-            assert caller.ask(posted({"input": "bank"}))[0] == 200
-        until(lambda: codes_of_aborted_requests(service), ["aborted"])
+def test_the_service_stops_computing_when_the_client_leaves(strict) -> None:
+    with Caller(strict) as caller:
+        caller.send(posted(WHOLE))
+        until_busy(strict)
+    with Caller(strict) as caller:
+        assert caller.ask(posted({"input": "bank"}))[0] == 200
+    until(lambda: codes_of_aborted_requests(strict), ["aborted"])
 
 
-def test_time_in_the_queue_counts_towards_the_deadline(tmp_path) -> None:
-    settings = {"workers": 1, "threads": 1, "request_seconds": 1, **UNLIMITED}
-    with running(tmp_path, **settings) as service, Caller(service) as busy:
+def test_time_in_the_queue_counts_towards_the_deadline(strict) -> None:
+    with Caller(strict) as busy, Caller(strict) as waiting:
         stuck = posted({"input": "a"})
         busy.send(stuck[:-1])  # the only thread waits for the last byte
-        until(lambda: client_ports(service, service.workers()[0]))
-        with Caller(service) as waiting:
-            waiting.send(posted({"input": "the river bank"}))
-            time.sleep(1.5)
-            busy.send(stuck[-1:])
-            for response in (busy.response(), waiting.response()):
-                assert (response.status, orjson.loads(response.body)["code"]) == (503, "deadline")
+        time.sleep(0.5)
+        waiting.send(posted({"input": "the river bank"}))
+        time.sleep(3.1)
+        busy.send(stuck[-1:])
+        for response in (busy.response(), waiting.response()):
+            assert (response.status, orjson.loads(response.body)["code"]) == (503, "deadline")

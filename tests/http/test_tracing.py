@@ -18,18 +18,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 
 from polyseme.http import tracing
 from polyseme.http.app import create_app
 from polyseme.models.registry import Registry
-from polyseme.settings import SettingError, Settings
+from polyseme.settings import Settings
 from tests.http.conftest import SECRET
 from tests.http.service import running, until
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-SERVER, INTERNAL, ERROR = 2, 1, 2
-"""Kinds of spans, and a status, in OTLP."""
+SERVER, INTERNAL = 2, 1
+"""Kinds of spans in OTLP."""
 BODY = {"input": [SECRET, "apple", "bank"]}
 CALLER = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": f"x={SECRET}"}
 
@@ -37,8 +37,8 @@ CALLER = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": f"x={SECRET}"}
 class Collector:
     """A collector that receives OTLP, keeps the spans, and responds while `responding` is set."""
 
-    def __init__(self, status=200):
-        self.status, self.endpoint = status, ""
+    def __init__(self):
+        self.endpoint = ""
         self.responding = threading.Event()
         self.responding.set()
         self.received, self.requests = 0, []
@@ -48,9 +48,8 @@ class Collector:
         assert request.path == "/v1/traces"
         self.received += 1
         self.responding.wait(60)
-        if self.status == 200:
-            self.requests.append(ExportTraceServiceRequest.FromString(request.body))
-        return ScriptedResponse(self.status)
+        self.requests.append(ExportTraceServiceRequest.FromString(request.body))
+        return ScriptedResponse()
 
     def spans(self):
         """The received spans, each with the attributes of its process."""
@@ -69,9 +68,9 @@ def attributes(pairs):
 
 
 @contextmanager
-def collecting(status=200):
+def collecting():
     """Run a collector."""
-    collector = Collector(status)
+    collector = Collector()
     with scripted_server(collector) as server:
         collector.endpoint = server.url
         try:
@@ -107,24 +106,18 @@ def server_spans(collector):
     return [span for _, span in collector.spans() if span.kind == SERVER]
 
 
-def test_each_request_has_a_span_that_names_its_route(sent) -> None:
+def test_each_request_has_a_span_with_its_details_and_no_text(sent) -> None:
     collector, log, _ = sent
     spans = server_spans(collector)
     assert sorted(span.name for span in spans) == ["POST", *["POST /v1/encode"] * 4]
     processes = [process for process, _ in collector.spans()]
     assert len({process["service.instance.id"] for process in processes}) == 2
     assert {process["service.name"] for process in processes} == {"words-for-all"}
-    assert all(process["service.version"] for process in processes)
     lines = [json.loads(line) for line in log.splitlines()]
     named = [line["trace_id"] for line in lines if "trace_id" in line]
     assert sorted(named) == sorted(span.trace_id.hex() for span in spans)
-    assert collector.requests
     assert all(SECRET.encode() not in one.SerializeToString() for one in collector.requests)
-
-
-def test_a_span_has_the_details_of_its_request(sent) -> None:
-    collector, _, _ = sent
-    (span,) = [one for one in server_spans(collector) if one.trace_id.hex() == TRACE]
+    (span,) = [one for one in spans if one.trace_id.hex() == TRACE]
     assert span.parent_span_id.hex() == PARENT
     assert attributes(span.attributes) == {
         "http.request.method": "POST",
@@ -134,9 +127,8 @@ def test_a_span_has_the_details_of_its_request(sent) -> None:
         "polyseme.model": "tiny",
         "polyseme.tokens": 3,
     }
-    errors = {attributes(one.attributes).get("error.type") for one in server_spans(collector)}
+    errors = {attributes(one.attributes).get("error.type") for one in spans}
     assert errors == {None, "unknown_route", "invalid"}
-    assert all(one.status.code != ERROR for one in server_spans(collector))
 
 
 def test_the_stages_are_children_within_their_request(sent) -> None:
@@ -171,11 +163,11 @@ def test_a_sampler_decides_which_requests_are_traced(models, monkeypatch) -> Non
         assert [span.trace_id.hex() for span in server_spans(collector)] == [TRACE]
 
 
-@pytest.mark.parametrize("state", ["absent", "failing", "hanging"])
+@pytest.mark.parametrize("state", ["absent", "hanging"])
 def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
-    with collecting(503 if state == "failing" else 200) as collector:
+    with collecting() as collector:
         if state == "hanging":
             collector.responding.clear()
         endpoint = f"http://127.0.0.1:{free_port()}" if state == "absent" else collector.endpoint
@@ -194,22 +186,11 @@ def test_server_errors_are_span_errors_and_client_errors_are_not(monkeypatch) ->
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(tracing, "_provider", lambda _: provider)
-    app = create_app(Settings(otlp_endpoint="http://127.0.0.1:9"))
-
-    @app.get("/v1/fault")
-    def fault():
-        raise RuntimeError(SECRET)
-
-    client = app.test_client()
-    assert client.get("/v1/fault", buffered=True).status_code == 500
+    monkeypatch.setattr("polyseme.http.routes.encode_sentences", lambda *_: 1 / 0)
+    client = create_app(Settings(otlp_endpoint="http://127.0.0.1:9")).test_client()
+    assert client.post("/v1/encode", json={"input": "a"}, buffered=True).status_code == 500
     assert client.get("/nothing", buffered=True).status_code == 404
-    spans = exporter.get_finished_spans()
+    spans = [one for one in exporter.get_finished_spans() if one.kind is SpanKind.SERVER]
     found = [(one.status.status_code, one.attributes["error.type"]) for one in spans]
     assert found == [(StatusCode.ERROR, "internal"), (StatusCode.UNSET, "unknown_route")]
     assert all(not one.events and not one.status.description for one in spans)
-
-
-def test_the_setting_without_the_extra_names_its_install_command(monkeypatch) -> None:
-    monkeypatch.setattr("polyseme.settings.find_spec", lambda _: None)
-    with pytest.raises(SettingError, match=r"pip install 'polyseme\[telemetry\]'\.$"):
-        Settings(otlp_endpoint="http://127.0.0.1:9")
