@@ -39,7 +39,10 @@ def test_neighbors_are_meaningful(bundled: Model, word: str, expected: set[str])
 
 RUSSIAN = "Банк поднял процентные ставки Река вышла из берегов после сильных дождей весной"
 RANDOM = "xqzt vbnrp wwkkjq lmzx qjfhvk zzpgtw bxkcwq gvhjzx kqwzvp jxhhgq ptkzqv"
-BIOMEDICAL = "The phosphorylated kinase inhibits apoptosis in hepatocytes ."
+BIOMEDICAL = (
+    "The phosphorylated kinase inhibits apoptosis in hepatocytes . Patients with glomerulonephritis"
+    " received methylprednisolone and cyclophosphamide ."
+)
 TWEET = "omg cannot wait to see u tmrw lol this weekend gonna be soooo goood @friend #excited"
 
 

@@ -73,7 +73,6 @@ QUOTES = [
         "two workers | {:,.0f} | [requests]",
         [figure(*REQUESTS, "service", "requests_per_second")],
     ),
-    ("docs/speed.md", "prepared response | {:.2f} |", [figure(*REQUESTS, "ratio")]),
     (
         "README.md",
         "{:.0f} times as fast as all-MiniLM-L6-v2 with 8-bit weights in ONNX Runtime",

@@ -21,14 +21,12 @@ HARDENING = [
 ]
 
 READ_FORMATS = """
-import pathlib
 from gensim.models import KeyedVectors
-path = pathlib.Path("/tmp/vectors")
-path.write_text("apple 1 2 3\\nphone 4 5 6\\n")
-glove = KeyedVectors.load_word2vec_format(path, binary=False, no_header=True)
+open("/tmp/vectors", "w").write("apple 1 2 3\\nphone 4 5 6\\n")
+glove = KeyedVectors.load_word2vec_format("/tmp/vectors", binary=False, no_header=True)
 for binary in (False, True):
-    glove.save_word2vec_format(str(path), binary=binary)
-    again = KeyedVectors.load_word2vec_format(path, binary=binary)
+    glove.save_word2vec_format("/tmp/again", binary=binary)
+    again = KeyedVectors.load_word2vec_format("/tmp/again", binary=binary)
     assert again["phone"].tolist() == [4, 5, 6], binary
 import gensim.models.fasttext, gensim.downloader
 print("read")
@@ -115,16 +113,6 @@ def test_a_sentence_is_encoded_in_the_container(service):
     assert len(result["contextual"]) == 4
 
 
-def test_sighup_reloads_the_workers(service, podman):
-    podman("kill", "--signal", "HUP", NAME)
-    for _ in range(100):
-        metrics = httpx.get(f"{service}/metrics").text
-        if "polyseme_worker_starts_total 4.0" in metrics:
-            break
-        time.sleep(0.1)
-    assert "polyseme_worker_starts_total 4.0" in metrics
-
-
 def test_the_process_is_not_root_and_can_gain_no_privileges(inside):
     status = inside("cat", "/proc/1/status").stdout
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
@@ -140,18 +128,12 @@ def test_the_file_system_is_read_only(inside):
 
 
 @pytest.mark.usefixtures("service")
-def test_the_health_check_passes_while_the_service_is_ready(podman):
+def test_the_health_check_passes_only_while_the_service_is_ready(image, podman):
     podman("healthcheck", "run", NAME)
-
-
-def test_the_health_check_fails_if_nothing_listens(image, podman):
     check = podman("image", "inspect", "--format", "{{json .HealthCheck.Test}}", image).stdout
     _, program, *arguments = json.loads(check)
-    attempt = podman(
-        *("run", "--rm", f"--env=POLYSEME_PORT={free_port()}", "--entrypoint", program),
-        *(image, *arguments),
-        check=False,
-    )
+    absent = ("--rm", f"--env=POLYSEME_PORT={free_port()}", "--entrypoint", program)
+    attempt = podman("run", *absent, image, *arguments, check=False)
     assert attempt.returncode == 1
     assert "ConnectionRefusedError" in attempt.stderr
 

@@ -1,9 +1,7 @@
 """Hostile requests, reproducible from a seed, and the check that responses fit the contract."""
 
 import gzip
-import io
 import json
-import math
 import re
 import zlib
 from collections import Counter
@@ -14,9 +12,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 import h11
-import numpy as np
 import orjson
 import zstandard
+from docs.openapi import ProblemResponse
 
 from polyseme.errors import PolysemeError
 from tests.conftest import ROOT
@@ -36,11 +34,7 @@ def cells(table: str) -> list[str]:
 
 PATHS = (
     *ROUTES,
-    *cells(r"""
-        /v1/models | /v1/models/wiki-en | /livez | /readyz | /openapi.json | /docs | / | /v2
-        /v2/health/ready | /v2/models/wiki-en | /v2/models/wiki-en/ready | /docs/swagger-ui.css
-        /docs/start.js | /page/start.js
-    """),
+    *cells("/v1/models | /v1/models/wiki-en | /livez | /openapi.json | / | /v2 | /page/start.js"),
 )
 TEXT = f"Apple launched a phone {MARK} while I ate an apple."
 VALID: tuple[tuple[str, Any], ...] = (
@@ -204,12 +198,9 @@ HEADERS = [
         for name, _, values in (row.strip().partition(": ") for row in HEADER_ROWS)
         for value in cells(values)
     ),
-    *cells(r"""
-        X(: a | X\x00: a | \x20X: a | X : a | : a | X\xff: a | X | \t: x | X_Y: a
-    """),
+    *cells(r"X(: a | X\x00: a | \x20X: a | X : a | : a | X\xff: a | X | \t: x | X_Y: a"),
     *(f"{name}: {'a' * 9000}" for name in ("X", "Host", "Authorization", "X-Request-ID", "Cookie")),
     "Accept: " + ",".join(f"a{n}/b" for n in range(300)),
-    "A" * 9000 + ": a",
     "\r\n".join(f"X-{n}: y" for n in range(2000)),
 ]
 """Headers that are wrong, long, obsolete or invalid."""
@@ -355,9 +346,8 @@ def hostile(seed: int, number: int) -> Hostile:
 # The contract.
 
 PROBLEM = "application/problem+json"
-_MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "code": str, "hint": str}
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_STAGE = re.compile(r"[a-z_]+;dur=(\d+(?:\.\d+)?)")
+_TIMING = re.compile(r"([a-z_]+;dur=\d+(\.\d+)?(, |$))+")
 _POINTER = re.compile(r"(/(\d{1,9}|[A-Za-z_][A-Za-z0-9_]{0,31}))*")
 _INTERNALS = re.compile(
     rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|"
@@ -392,39 +382,27 @@ def violation(response: Response, method: str = "GET") -> str | None:
 
 
 def _check_headers(response: Response) -> None:
-    sent_id = response.headers["x-request-id"]
-    assert _REQUEST_ID.fullmatch(sent_id), f"request id {sent_id!r}"
-    for stage in response.headers["server-timing"].split(", "):
-        found = _STAGE.fullmatch(stage)
-        assert found and math.isfinite(float(found[1])), f"stage {stage!r}"
-    others = [value for name, value in response.headers.items() if name != "x-request-id"]
-    assert not any(MARK in value.lower() for value in others), "a header repeats the request"
+    headers = dict(response.headers)
+    assert _REQUEST_ID.fullmatch(headers.pop("x-request-id")), "the request id"
+    assert _TIMING.fullmatch(headers["server-timing"]), headers["server-timing"]
+    assert MARK not in str(headers).lower(), "a header repeats the request"
     if response.status in {429, 503}:
-        assert int(response.headers["retry-after"]) >= 1
+        assert int(headers["retry-after"]) >= 1
 
 
 def _check_success(response: Response) -> None:
-    if response.kind == "application/json":
-        orjson.loads(response.body)
-    elif response.kind == "application/x-ndjson":
-        lines = map(orjson.loads, response.body.splitlines())
-        assert all(line.keys() >= {"tokens", "truncated"} or "complete" in line for line in lines)
-    elif response.kind == "application/x-npz":
-        with np.load(io.BytesIO(response.body), allow_pickle=False) as arrays:
-            assert all(np.isfinite(arrays[name]).all() for name in arrays)
+    if response.kind in {"application/json", "application/x-ndjson"}:
+        for line in response.body.splitlines():
+            orjson.loads(line)
 
 
 def _check_problem(response: Response) -> None:
     document = orjson.loads(response.body)
-    for member, kind in _MEMBERS.items():
-        assert type(document[member]) is kind, f"{member}: {document[member]!r}"
+    ProblemResponse.model_validate(document)
     assert document["status"] == response.status
     assert (response.status, document["code"]) in CODES, document["code"]
     assert document["type"] == f"urn:polyseme:error:{document['code']}"
     assert document["request_id"] == response.headers["x-request-id"]
-    assert document["detail"].endswith((".", "?")) and document["hint"].endswith(".")
-    if response.status == 422:
-        assert all({"pointer", "message"} == set(one) for one in document["errors"])
     # A pointer may name an unknown field of the request, but only a plain name.
     pointers = [one["pointer"] for one in document.get("errors", ())]
     assert all(map(_POINTER.fullmatch, pointers)), pointers

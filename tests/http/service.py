@@ -71,14 +71,8 @@ class Service(NamedTuple):
 
     def wait_for_workers(self, number: int = 2, but: set[int] = frozenset()) -> list[int]:
         """Wait until exactly `number` workers run, and none of `but`; return them."""
-        found: list[int] = []
-
-        def all_run() -> bool:
-            found[:] = self.workers()
-            return len(found) == number and not set(found) & but
-
-        until(all_run)
-        return found
+        until(lambda: len(self.workers()) == number and not set(self.workers()) & but)
+        return self.workers()
 
     def signal(self, number: int) -> None:
         """Send a signal to the master."""
@@ -105,18 +99,18 @@ class Service(NamedTuple):
 
     def every_worker(self, ask: Callable[[], Any]) -> list[Any]:
         """Send a request to each worker while the others are stopped; return the results."""
-        found = []
+        results = []
         workers = self.wait_for_workers(self.number)
         for worker in workers:
-            others = [other for other in workers if other != worker]
+            others = set(workers) - {worker}
             for other in others:
                 os.kill(other, signal.SIGSTOP)
             try:
-                found.append(ask())
+                results.append(ask())
             finally:
                 for other in others:
                     os.kill(other, signal.SIGCONT)
-        return found
+        return results
 
 
 def runs(pid: int, program: Path) -> bool:
@@ -301,11 +295,6 @@ class Caller:
     def response(self) -> Response:
         """The next response."""
         return next_response(self._http, lambda: self.socket.recv(1 << 18))
-
-    @property
-    def reusable(self) -> bool:
-        """Whether the connection may carry another request."""
-        return self._http.their_state is self._http.our_state is h11.DONE
 
     @property
     def closed(self) -> bool:

@@ -129,43 +129,37 @@ def test_a_permit_or_room_is_waited_for_until_the_deadline() -> None:
 
 @pytest.fixture
 def shared(monkeypatch):
-    """A client, and what its requests share."""
-    made: list[Capacity] = []
+    """A client, what its requests share, and the calls that return memory to the system."""
+    made, trimmed = [], []
     init = Capacity.__init__
     monkeypatch.setattr(
-        Capacity, "__init__", lambda self, *given: made.append(self) or init(self, *given)
+        Capacity, "__init__", lambda self, *sizes: made.append(self) or init(self, *sizes)
     )
-    return in_process(max_work=2.5), made[0]
+    monkeypatch.setattr("polyseme.http.limits._malloc_trim", trimmed.append)
+    return in_process(max_work=2.5), made[0], trimmed
 
 
-def test_a_request_gives_back_its_permit_and_room(shared, monkeypatch) -> None:
-    client, capacity = shared
+def test_long_requests_give_back_permit_room_and_memory(shared, monkeypatch) -> None:
+    client, capacity, trimmed = shared
     taken = []
     take_permit = capacity.take_permit
     monkeypatch.setattr(
         capacity, "take_permit", lambda *given, **how: taken.append(1) or take_permit(*given, **how)
     )
     permits, room = capacity.permits, capacity.room
+    client.post(ENCODE, json={"input": TEXT})
+    assert (taken, trimmed) == ([], [])
     long = {"input": [TEXT] * 6000, "encoding": "base64"}
     invalid = {**long, "layers": [9]}
     for body, headers in ((long, {}), (invalid, {}), (long, {"Accept": "application/x-ndjson"})):
         client.post(ENCODE, json=body, headers=headers)
         assert (capacity.permits, capacity.room) == (permits, room)
     assert len(taken) > 2
-
-
-def test_long_requests_return_freed_memory_to_the_system(shared, monkeypatch) -> None:
-    trimmed = []
-    monkeypatch.setattr("polyseme.http.limits._malloc_trim", trimmed.append)
-    client, _ = shared
-    client.post(ENCODE, json={"input": TEXT})
-    assert not trimmed
-    client.post("/v1/embeddings", json=LONG["/v1/embeddings"])
-    assert trimmed == [0]
+    assert trimmed == [0, 0, 0]
 
 
 def test_a_body_that_is_being_received_takes_no_permit(shared) -> None:
-    client, capacity = shared
+    client, capacity, _ = shared
 
     class SlowBody(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:

@@ -1,7 +1,6 @@
 """The errors of the API and its limits."""
 
 import json
-from typing import Any
 
 import httpx
 import pytest
@@ -11,14 +10,6 @@ from tests.conftest import BUNDLED_NAMES
 from tests.http.bodies import BODIES
 from tests.http.conftest import SECRET, expect_problem
 from tests.http.tensors import request
-
-
-def encoded(value: Any) -> bytes:
-    return json.dumps(value).encode()
-
-
-def pointers(document: dict) -> list[str]:
-    return [error["pointer"] for error in document["errors"]]
 
 
 @pytest.mark.parametrize(
@@ -145,35 +136,35 @@ BAD_FIELDS = [
 def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
     answer = client.post(path, json=body)
     document = expect_problem(answer, 422, "invalid")
-    assert pointers(document) == expected
+    assert [one["pointer"] for one in document["errors"]] == expected
     assert all(error["message"] for error in document["errors"])
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "detail"),
+    ("body", "detail"),
     [
-        ("/v1/encode", {}, "`input`: is required."),
-        ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, "`occurrences[1].nth`: "),
-        ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, " There is one more error."),
-        ("/v1/encode", {"inputs": "a", "x": 1}, "`input`? There are 2 more errors."),
-        ("/v1/encode", {"input": "a", "heds": "mean"}, "did you mean `heads`?"),
-        ("/v1/encode", {"input": "a", "s3cr et": 1}, "The request: has an unknown field."),
-        ("/v1/encode", {"input": "bank 銀行", "oov": "error"}, "`input`: token 1 is not"),
+        ({}, "`input`: is required."),
+        ({"inputs": "a", "x": 1}, "`input`? There are 2 more errors."),
+        ({"input": [5], "heds": "mean"}, " There is one more error."),
+        ({"input": "a", "heds": "mean"}, "did you mean `heads`?"),
+        ({"input": "a", "s3cr et": 1}, "The request: has an unknown field."),
+        ({"input": [["a"], ["b", 5]]}, "`input[1][1]`: "),
+        ({"input": "bank 銀行", "oov": "error"}, "`input`: token 1 is not"),
     ],
 )
-def test_the_detail_of_a_422_names_the_first_field_and_how_many_more(client, path, body, detail):
-    document = client.post(path, json=body).json()
+def test_the_detail_of_a_422_names_the_first_field_and_how_many_more(client, body, detail):
+    document = client.post("/v1/encode", json=body).json()
     assert detail in document["detail"]
-    assert document["detail"][-1] in ".?"
     assert document["errors"][0]["message"] in document["detail"]
 
 
 def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:
-    answer = client.post("/v1/encode", json={"input": [1] * 200_000})
-    assert pointers(expect_problem(answer, 422, "invalid")) == ["/input/0"]
-    body = {"tokens": ["a"], "embeddings": [["x"] * 100_000]}
-    answer = client.post("/v1/trace", json=body)
-    assert pointers(expect_problem(answer, 422, "invalid")) == ["/embeddings/0/0"]
+    for path, body in (
+        ("/v1/encode", {"input": [1] * 200_000}),
+        ("/v1/trace", {"tokens": ["a"], "embeddings": [["x"] * 100_000]}),
+    ):
+        document = expect_problem(client.post(path, json=body), 422, "invalid")
+        assert len(document["errors"]) == 1
 
 
 LONG = " ".join(["river"] * 50)

@@ -89,21 +89,3 @@ def test_eight_of_the_largest_responses_cost_two_workers_700_mb(tmp_path) -> Non
         assert set(statuses) <= {200, 503} and statuses[200] >= 2
         assert sum(map(peak, workers)) - idle < 700 * MB
         assert service.workers() == workers
-
-
-def test_sixteen_expensive_requests_leave_threads_for_others(tmp_path) -> None:
-    names = ("compare, texts", "senses, divisions", "apply, occurrences", "trace, rows")
-    with warm(tmp_path, 2) as service:
-        ended = threading.Event()
-
-        def attack() -> None:
-            at_once(service, [EXPENSIVE[names[n % len(names)]] for n in range(16)])
-            ended.set()
-
-        attacker = threading.Thread(target=attack)
-        attacker.start()
-        statuses = Counter[int]()
-        while not ended.is_set():
-            statuses.update([service.ask("POST", "/v1/encode", {"input": "the river bank"})[0]])
-        attacker.join()
-        assert set(statuses) == {200}

@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 
 import httpx
 import numpy as np
@@ -55,21 +54,6 @@ def guarded(make_client, models_dir) -> httpx.Client:
 
 def infer(client, texts=TEXTS, model="tiny", **fields) -> dict[str, np.ndarray]:
     return tensors_of(post(client, request(texts, **fields), model))
-
-
-def test_the_tensors_of_a_sentence_equal_a_computation_by_hand(guarded):
-    found = infer(guarded, ["apple bank", "river"])
-    assert list(found) == EVERY
-    np.testing.assert_array_equal(found["static"], VECTORS[[0, 3, 4]])
-    assert list(found["offsets"]) == [0, 2, 3]
-    assert list(found["tokens"]) == ["apple", "bank", "river"]
-    # apple·apple = apple·bank = 1, bank·bank = 2.
-    e = math.e
-    weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 1]
-    np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)
-    assert list(found["attention_offsets"]) == [0, 4, 5]
-    contextual = [[1, 0.5, 0, 0, 0], [1, e / (1 + e), 0, 0, 0], [0, 1, 0, 2, 0]]
-    np.testing.assert_allclose(found["contextual"], contextual, rtol=1e-6)
 
 
 @pytest.mark.parametrize("model", ["tiny", "deep"])

@@ -100,6 +100,5 @@ def test_lack_of_memory_is_a_503(client: httpx.Client, monkeypatch, caplog) -> N
 
 
 def test_long_accept_headers_are_not_parsed(client: httpx.Client) -> None:
-    accept = "application/json," * 3
-    assert client.get("/v1/models", headers={"Accept": accept}).status_code == 200
-    expect_problem(client.get("/v1/models", headers={"Accept": accept * 50}), 406, "not_acceptable")
+    headers = {"Accept": "application/json," * 150}
+    expect_problem(client.get("/v1/models", headers=headers), 406, "not_acceptable")

@@ -66,8 +66,6 @@ def test_each_request_has_one_line_with_its_details(client: httpx.Client) -> Non
             "/v1/encode", json={"input": "apple Bank zzz"}, headers={"X-Request-ID": "mine"}
         )
         client.get("/v1/models/nothing")
-        for probe in ("/livez", "/readyz", "/metrics", "/v2/health/live"):
-            client.get(probe)
     encode, missing = log()
     moment = datetime.fromisoformat(encode.pop("time"))
     assert moment.utcoffset() == timedelta(0)
@@ -80,14 +78,15 @@ def test_each_request_has_one_line_with_its_details(client: httpx.Client) -> Non
     assert (missing["route"], missing["code"]) == ("/v1/models/<name>", "unknown_model")
 
 
-@pytest.mark.parametrize(
-    ("level", "path", "found"),
-    [("DEBUG", "/readyz", ["debug"]), ("INFO", "/readyz", []), ("WARNING", "/v1/models", [])],
-)
-def test_probes_are_logged_at_debug_level_and_requests_at_info_level(client, level, path, found):
-    with captured(getattr(logging, level)) as log:
-        client.get(path)
-    assert [line["level"] for line in log()] == found
+def test_probes_are_logged_at_debug_level_and_requests_at_info_level(client) -> None:
+    for level, path, expected in (
+        (logging.DEBUG, "/readyz", ["debug"]),
+        (logging.INFO, "/readyz", []),
+        (logging.WARNING, "/v1/models", []),
+    ):
+        with captured(level) as log:
+            client.get(path)
+        assert [line["level"] for line in log()] == expected
 
 
 def test_a_streamed_response_is_logged_at_its_end_with_all_its_bytes(client: httpx.Client) -> None:

@@ -2,19 +2,18 @@
 
 import os
 import signal
-from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from polyseme.api_keys import key_file_line
 from polyseme.http.server import Server
 from polyseme.settings import Settings
 from tests.http.service import (
     WAIT,
     Caller,
-    Service,
     client_ports,
-    get,
     load,
     running,
     until,
@@ -64,74 +63,43 @@ def test_a_killed_worker_loses_only_its_own_requests(tmp_path) -> None:
     assert {port for port, _ in clients.lost} <= of_victims
 
 
-def version_of(service: Service, model: str) -> float | None:
-    """The version of a served model; None if there is no such model."""
-    body = {"input": [["apple"]], "include": ["static"], "model": model}
-    status, document = service.ask("POST", "/v1/encode", body)
-    return document["results"][0]["static"][0][0] if status == 200 else None
-
-
 @pytest.mark.slow
-def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -> None:
-    models = tmp_path / "models"
+def test_every_worker_uses_changed_keys_and_models(tmp_path) -> None:
+    models, keys = tmp_path / "models", tmp_path / "keys"
     write(models / "one", 1)
     write(models / "two", 1)
+    keys.write_text(key_file_line("alice", "old"))
+    body = {"input": [["apple"]], "include": ["static"]}
 
-    def versions(name: str) -> list[int | None]:
-        return service.every_worker(lambda: version_of(service, name))
+    def versions(model: str, key: str = "old") -> list[Any]:
+        def version() -> Any:
+            authorized = {"Authorization": f"Bearer {key}"}
+            found = service.ask("POST", "/v1/encode", {**body, "model": model}, **authorized)
+            return found[1]["results"][0]["static"][0][0] if found[0] == 200 else found[0]
 
-    with running(tmp_path, models_dir=models, model="one") as service:
-        workers = service.workers()
-        with load(service) as clients:
-            assert versions("two") + versions("new") == [1, 1, None, None]
-            write(models / "new", 3)
-            write(models / "two", 2)
-            assert versions("two") + versions("new") == [2, 2, 3, 3]
-        assert (clients.lost, service.workers()) == ([], workers)
-        for pid in workers:
-            lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-            mapped = [line for line in lines if str(models) in line]
-            assert not [line for line in mapped if line.endswith("(deleted)")]
+        return service.every_worker(version)
+
+    with running(tmp_path, models_dir=models, model="one", api_keys_file=keys) as service:
+        assert versions("two") + versions("new") == [1, 1, 404, 404]
+        write(models / "new", 3)
+        write(models / "two", 2)
+        assert versions("two") + versions("new") == [2, 2, 3, 3]
         write(models / "two", 5)
         # A new worker has the newest models from its first request.
-        os.kill(workers[0], signal.SIGKILL)
-        service.wait_for_workers(2, but={workers[0]})
+        killed = service.workers()[0]
+        os.kill(killed, signal.SIGKILL)
+        service.wait_for_workers(2, but={killed})
         assert versions("two") == [5, 5]
         write(models / "one", 2)
+        keys.write_text(key_file_line("alice", "new"))
         service.reload()
-        assert versions("one") == [2, 2]
+        assert versions("one") + versions("one", "new") == [401, 401, 2, 2]
         # Without its default model the service is not ready.
         (models / "one").rename(models / ".one")
         service.reload()
         found = service.every_worker(lambda: service.ask("GET", "/readyz"))
         assert [status for status, _ in found] == [503, 503]
         assert found[0][1]["detail"].startswith("The default model cannot be used: no model has")
-
-
-def status_of(pid: int) -> dict[str, str]:
-    """The fields of /proc/PID/status."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def has_pending_sigterm(pid: int) -> bool:
-    return bool(int(status_of(pid)["ShdPnd"], 16) & 1 << signal.SIGTERM - 1)
-
-
-@pytest.mark.slow
-def test_queued_connections_get_responses_during_shutdown(tmp_path) -> None:
-    with running(tmp_path, workers=1) as service, ExitStack() as stack:
-        (worker,) = service.workers()
-        os.kill(worker, signal.SIGSTOP)
-        until(lambda: status_of(worker)["State"].startswith("T"))
-        callers = [stack.enter_context(Caller(service)) for _ in range(8)]
-        for caller in callers:
-            caller.send(get("/livez"))
-        service.signal(signal.SIGTERM)
-        # The master closes its listener before it signals the worker.
-        until(lambda: has_pending_sigterm(worker))
-        os.kill(worker, signal.SIGCONT)
-        assert [caller.response()[0] for caller in callers] == [200] * 8
 
 
 @pytest.mark.slow
@@ -167,17 +135,3 @@ def test_unknown_options_of_gunicorn_are_a_usage_error(monkeypatch, capsys) -> N
     with pytest.raises(SystemExit, match="2"):
         Server(Settings())
     assert "gunicorn: error: unrecognized arguments: --walkers" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path) -> None:
-    with running(tmp_path, max_requests=100) as service:
-        seen: set[int] = set()
-
-        def replaced() -> bool:
-            seen.update(service.workers())
-            return len(seen) > 8
-
-        with load(service) as clients:
-            until(replaced)
-    assert clients.lost == []

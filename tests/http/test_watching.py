@@ -9,9 +9,6 @@ import pytest
 import yaml
 
 from polyseme.http import metrics
-from polyseme.http.context import RequestContext
-from polyseme.http.middleware import log_request
-from polyseme.operations.encode import TokenCounts
 from tests.conftest import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
@@ -117,32 +114,8 @@ def test_promtool_accepts_the_rules(arguments):
     assert code == 0, output
 
 
-def test_prometheus_scrapes_each_replica_and_sends_alerts():
-    settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
-    (found,) = settings["scrape_configs"][0]["dns_sd_configs"]
-    assert (found["names"], found["type"], found["port"]) == (["polyseme"], "A", 8001)
-    (manager,) = settings["alerting"]["alertmanagers"]
-    assert manager["static_configs"] == [{"targets": ["alertmanager:9093"]}]
-    assert {"polyseme", "alertmanager"} <= services.keys()
-
-
 @needs_prometheus
 def test_promtool_accepts_the_metrics_of_a_live_service(live_client):
     live_client.post("/v1/encode", json={"input": "a bank"})
     code, output = promtool("check", "metrics", text=live_client.get("/metrics").text)
     assert (code, output) == (0, "")
-
-
-def test_the_page_names_every_field_of_a_log_line(caplog):
-    context = RequestContext("x", "GET", "x")
-    context.arrived -= 1
-    context.code = context.model = context.caller = context.trace_id = "x"
-    context.counts, context.aborted, context.work = TokenCounts([]), True, 1.0
-    with caplog.at_level("INFO", "polyseme.requests"):
-        log_request(context)
-    fields = {*caplog.records[0].fields, "error", "places"}
-    section = PAGE.partition("## The log")[2].partition("\n## ")[0]
-    names = re.findall(r"^\| ([^|]*) \|", section, re.MULTILINE)
-    listed = set(re.findall(r"`(\w+)`", " ".join(names)))
-    assert listed == fields | {"time", "level", "message", "pid"}
