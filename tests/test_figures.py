@@ -78,21 +78,6 @@ QUOTES = [
         "{:.0f} times as fast as all-MiniLM-L6-v2 with 8-bit weights in ONNX Runtime",
         [figure("lists", "ratios", "MiniLM int8, to wiki-en, one by one")],
     ),
-    *(
-        (
-            "docs/speed.md",
-            f"| {title} | {{:,.0f}} | {{:,.0f}} |",
-            [figure("lists", "microseconds", name) for name in names],
-        )
-        for title, names in {
-            "`wiki-en`": ["one by one", "lists of 64"],
-            "`wiki-en-deep`": ["deep, one by one", "deep, lists of 64"],
-            "all-MiniLM-L6-v2, ONNX Runtime, 8-bit weights": [
-                "MiniLM int8, one by one",
-                "MiniLM int8, batches of 32",
-            ],
-        }.items()
-    ),
     (
         "docs/speed.md",
         "{:,} responses had no error, and memory grew by {:.2f} %",

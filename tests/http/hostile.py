@@ -245,16 +245,11 @@ def lines(rng: Random) -> Hostile:
     return Hostile(head.encode("latin-1", "replace"))
 
 
-PROTOCOLS = [
-    *cells(r"""
-        PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00 | SSH-2.0-OpenSSH_9.0\r\n
-        GET | PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\nHost: localhost\r\n\r\n
-        *1\r\n$4\r\nPING\r\n | \x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02 |  | \n
-        \r\n\r\nGET / HTTP/1.1\r\n\r\n
-    """),
-    "\x00" * 5000,
-    "\r\n" * 3000,
-]
+PROTOCOLS = cells(r"""
+    PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00 | SSH-2.0-OpenSSH_9.0\r\n | GET
+    *1\r\n$4\r\nPING\r\n | \x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02 |
+    \r\n\r\nGET / HTTP/1.1\r\n\r\n
+""")
 
 
 def protocols(rng: Random) -> Hostile:
@@ -263,33 +258,23 @@ def protocols(rng: Random) -> Hostile:
     return Hostile(sent.encode("latin-1") if rng.random() < 0.7 else rng.randbytes(3000))
 
 
-SIZES = cells(r"""
-    {} | {} | {} | -1 | 0x5 | zz |  | ffffffffffffffffff | {}\x20 | +{} | {};a=b | 7fffffff | 1_0
-""")
-ENDS = cells(r"""
-    \r\n0\r\n\r\n | \r\n0\r\n\r\n | \n0\n\n | 0\r\n\r\n | \r\n | \r\n0\r\nX: y\r\n\r\n | xx
-""")
-NUMBERS = cells(r"""
-    {} | {} | -1 | 0x10 | +{} | {}\x20 | {},{} | {}.0 |  | 999999999999999999999999999999 | MARK
+CHUNKS = cells(r"""
+    -1\r\n{}\r\n0\r\n\r\n | zz\r\n | ffffffffffffffffff\r\n | {:x};a=b\r\n | +1\r\nx\r\n0\r\n\r\n
+    1\r\nxx | \n0\n\n | 0\r\nX: y\r\n\r\n | 1_0\r\n
 """)
 
 
 def framing(rng: Random) -> Hostile:
-    """Wrong or repeated lengths, and chunks with wrong sizes and ends."""
+    """Wrong lengths, and chunks with wrong sizes and ends."""
     path, body = valid(rng)
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     if rng.random() < 0.5:
-        numbers = [rng.choice(NUMBERS).format(len(body), len(body) + 1)]
-        if rng.random() < 0.3:
-            numbers.append(rng.choice([str(len(body)), "0"]))
-        sent = head + "".join(f"Content-Length: {number}\r\n" for number in numbers) + "\r\n"
-        return Hostile(sent.encode("latin-1") + body, 2)
-    size, end = rng.choice(SIZES).format(f"{len(body):x}"), rng.choice(ENDS)
-    head += "Transfer-Encoding: chunked\r\n\r\n"
-    chunks = size.encode() + b"\r\n" + body + end.encode()
-    if rng.random() < 0.2:
-        chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
-    return Hostile(head.encode() + chunks, 2)
+        length = rng.choice(
+            ["-1", "0x10", "", "9" * 30, MARK, f"{len(body)}.0", "1", f"+{len(body)}"]
+        )
+        return Hostile(f"{head}Content-Length: {length}\r\n\r\n".encode() + body, 2)
+    chunks = rng.choice(CHUNKS).format(len(body)).encode() + body
+    return Hostile(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunks, 2)
 
 
 HIDDEN = f"GET /livez?{MARK} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
@@ -391,7 +376,9 @@ def _check_headers(response: Response) -> None:
 
 
 def _check_success(response: Response) -> None:
-    if response.kind in {"application/json", "application/x-ndjson"}:
+    if response.kind == "application/json":
+        orjson.loads(response.body)
+    elif response.kind == "application/x-ndjson":
         for line in response.body.splitlines():
             orjson.loads(line)
 

@@ -3,12 +3,12 @@
 import json
 import re
 import shutil
+import subprocess
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.environments import python_of
-from tests.http.conftest import python_output, shell_output
 from tests.pages import section
 from tests.test_readme import require_fragments
 
@@ -22,6 +22,12 @@ COMMANDS = [
     for text in CLIENTS.values()
     for block in re.findall(r"```sh\n([^`]*)```\n\n```json\n(.*?)```", text, re.DOTALL)
 ]
+
+
+def with_address(block, client):
+    """Put the address of the test service into a block."""
+    assert "localhost:8000" in block
+    return block.replace("localhost:8000", f"{client.base_url.host}:{client.base_url.port}")
 
 
 def test_the_requests_of_the_page_are_answered(client):
@@ -53,7 +59,9 @@ def test_the_other_routes_of_the_page_respond(client):
 def test_commands_give_the_responses_of_the_page(live_client):
     assert len(COMMANDS) == 5
     for command, answer in COMMANDS:
-        require_fragments(answer, shell_output(command, live_client))
+        shell = ["sh", "-ec", with_address(command, live_client)]
+        done = subprocess.run(shell, capture_output=True, text=True, check=True)
+        require_fragments(answer, done.stdout)
 
 
 @pytest.mark.clients
@@ -62,4 +70,6 @@ def test_clients_print_the_documented_output(live_client, environment):
     pattern = r"```python\n(.*?)```\n\n```text\n(.*?)```"
     blocks = re.findall(pattern, CLIENTS[environment], re.DOTALL)
     code, expected = map("".join, zip(*blocks, strict=True))
-    assert python_output(python_of(environment), code, live_client) == expected
+    command = [python_of(environment), "-W", "ignore", "-c", with_address(code, live_client)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == (expected, 0), done.stderr

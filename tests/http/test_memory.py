@@ -2,32 +2,15 @@
 
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
 from polyseme.models.writer import write_model
-from tests.http.service import memory, peak, running
+from tests.http.service import memory, running
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux's smaps_rollup"
 )
-NDJSON = "application/x-ndjson"
-SENTENCE = '"she sat on the bank of the river number %d and read, and the tide came in slowly"\n'
-
-
-@pytest.mark.slow
-def test_ten_thousand_sentences_as_ndjson_keep_a_worker_under_120_mb(tmp_path) -> None:
-    with running(tmp_path, workers=1, threads=1) as service:
-        (worker,) = service.workers()
-        content = "".join(SENTENCE % (n % 50) for n in range(10_000))
-        headers = {"Content-Type": NDJSON, "Accept": NDJSON}
-        url = f"{service.url}/v1/encode?include=contextual&encoding=base64"
-        with httpx.stream("POST", url, content=content, headers=headers, timeout=120) as response:
-            assert response.status_code == 200
-            lines = sum(chunk.count(b"\n") for chunk in response.iter_raw())
-        assert lines == 10_000 + 1
-        assert peak(worker) < 120_000 << 10
 
 
 @pytest.mark.slow
