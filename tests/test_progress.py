@@ -37,14 +37,21 @@ def read_all(master):
         written += part
 
 
-def on_terminal(columns, *arguments):
-    """Run `polyseme` with a terminal as standard error; return exit code, output and errors."""
+def on_terminal(columns, *arguments, both=False):
+    """Run `polyseme` with a terminal as standard error; return exit code, output and errors.
+
+    With `both`, standard output is the terminal, too.
+    """
     master, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
     out, err = io.StringIO(), []
     reader = Thread(target=lambda: err.append(read_all(master)))
     reader.start()
-    with open(terminal, "w") as file, redirect_stderr(file), redirect_stdout(out):  # noqa: PTH123
+    with (
+        open(terminal, "w") as file,  # noqa: PTH123
+        redirect_stderr(file),
+        redirect_stdout(file if both else out),
+    ):
         try:
             polyseme([str(argument) for argument in arguments], prog_name="polyseme")
         except SystemExit as end:

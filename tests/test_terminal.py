@@ -1,18 +1,12 @@
 """Texts of files on a terminal: control characters are escaped there, and nowhere else."""
 
 import json
-import os
-import pty
-import termios
-from contextlib import redirect_stderr, redirect_stdout
-from threading import Thread
 
 import pytest
 
-from polyseme.cli.main import polyseme
 from polyseme.terminal import visible
 from tests.senses.test_find import MONEY, RIVER
-from tests.test_progress import read_all
+from tests.test_progress import on_terminal as run_on_terminal
 from tests.tiny import write_tiny
 
 TITLE = "\x1b]0;title\x07"
@@ -21,22 +15,8 @@ ESCAPED = r"\u001b]0;title\u0007\u009b31m \u202ereversed\u2066 \u007f\r"
 
 
 def on_terminal(*arguments):
-    """What `polyseme` writes to a terminal, without progress and the ends of lines."""
-    master, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 1000))
-    output = []
-    reader = Thread(target=lambda: output.append(read_all(master)))
-    reader.start()
-    with (
-        open(terminal, "w") as file,  # noqa: PTH123
-        redirect_stdout(file),
-        redirect_stderr(file),
-        pytest.raises(SystemExit),
-    ):
-        polyseme([str(argument) for argument in arguments], prog_name="polyseme")
-    reader.join()
-    os.close(master)
-    return output[0].decode().replace("\r\n", "\n")
+    """What `polyseme` writes to a terminal, without the ends of lines."""
+    return run_on_terminal(1000, *arguments, both=True)[2].replace("\r\n", "\n")
 
 
 CONTROLS = set("\x1b\x07\x9b\u202e\u2066\x7f")

@@ -28,17 +28,17 @@ pytestmark = NEEDS_AN_ENGINE
 HOST = """
     network_mode: host
     networks: !reset []
-    ports: !reset []
     healthcheck: {disable: true}
 """
+PUBLISHED = f"{HOST}    ports: !reset []\n"
 OVERRIDE = f"""
 networks: !reset {{}}
 services:
   redis:{HOST}
-  prometheus:{HOST}
-  alertmanager:{HOST}
-  grafana:{HOST}
-  proxy:{HOST}
+  prometheus:{PUBLISHED}
+  alertmanager:{PUBLISHED}
+  grafana:{PUBLISHED}
+  proxy:{PUBLISHED}
     volumes: !override ["FOLDER/nginx.conf:/etc/nginx/nginx.conf:ro", "spool:/tmp"]
   polyseme:{HOST}
     environment:

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import numpy as np
 import orjson
 import pytest
 
+from polyseme.models.writer import write_model
 from tests.http.expensive import EXPENSIVE, LARGEST, NDJSON, Expensive
-from tests.http.service import Service, peak, running
+from tests.http.service import Service, memory, peak, running
 
 pytestmark = [
     pytest.mark.slow,
@@ -89,3 +91,15 @@ def test_eight_of_the_largest_responses_cost_two_workers_700_mb(tmp_path) -> Non
         assert set(statuses) <= {200, 503} and statuses[200] >= 2
         assert sum(map(peak, workers)) - idle < 700 * MB
         assert service.workers() == workers
+
+
+def test_a_further_worker_costs_at_most_35_mb_with_400_000_words(tmp_path) -> None:
+    rng = np.random.default_rng(1)
+    words = [f"w{n}" for n in range(400_000)]
+    vectors = rng.standard_normal((400_000, 50)).astype(np.float16)
+    write_model(tmp_path / "models" / "large", words, vectors, cased=True)
+    with running(tmp_path, models_dir=tmp_path / "models", model="large", workers=2) as service:
+        body = {"input": [" ".join(words[n::8000]) for n in range(100)]}
+        found = service.every_worker(lambda: service.ask("POST", "/v1/encode", body)[0])
+        assert found == [200, 200]
+        assert max(memory(w, "Private_Dirty") for w in service.workers()) < 35 << 20
