@@ -3,7 +3,6 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import click
 import pytest
@@ -24,25 +23,6 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.rel
 def test_generated_tables_are_up_to_date():
     for path, text in pages().items():
         assert path.read_text("utf-8") == text, f"{path.name}: run `make docs`"
-
-
-def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub and MyST make them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
-    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", heading) for heading in headings)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in plain}
-
-
-@each_page
-def test_links_have_targets(page):
-    text = page.read_text("utf-8")
-    links = re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text)
-    for link in ("".join(one) for one in links):
-        if not link.startswith(("http://", "https://", "mailto:")):
-            name, _, anchor = link.partition("#")
-            target = page.parent / name if name else page
-            assert target.exists(), link
-            assert not anchor or anchor in anchors(target), link
 
 
 def test_programs_of_the_senses_page_print_their_output(capsys, tmp_path, monkeypatch):

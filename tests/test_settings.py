@@ -95,3 +95,9 @@ def test_limits_are_the_settings_of_the_same_names():
     limits = Settings(max_tokens=5).limits()
     assert limits.max_tokens == 5
     assert limits.max_sentence_tokens == Settings().max_sentence_tokens
+
+
+def test_traces_without_their_extra_name_its_install_command(monkeypatch):
+    monkeypatch.setattr("polyseme.settings.find_spec", lambda _: None)
+    with pytest.raises(SettingError, match=r"pip install 'polyseme\[telemetry\]'\.$"):
+        Settings(otlp_endpoint="http://127.0.0.1:9")

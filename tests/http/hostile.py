@@ -103,8 +103,8 @@ ODD = [
         {"shape": [1], "data": "AAAA"} | "gASVAAAAAAAAAAB9lC4=" | "../../etc/passwd" | "wiki-en/"
         "WIKI-EN" | "w\xd1\x96ki-en" | "{{7*7}}" | "%s%n"
     """),
-    *("[" * depth + "]" * depth for depth in (300, 1024, 1025, 100_000)),
-    *("[" + "1," * many + '"b"]' for many in (64, 2000)),
+    *("[" * depth + "]" * depth for depth in (300, 1025, 100_000)),
+    "[" + "1," * 2000 + '"b"]',
     '{"input":' * 1000 + "1" + "}" * 1000,
     "0." + "1" * 5000,
     "9" * 100_000,
@@ -163,31 +163,24 @@ def bodies(rng: Random) -> Hostile:
 # Headers, targets and framing.
 
 HEADER_ROWS = r"""
-    Content-Type: text/plain | application/json; charset=utf-16 | APPLICATION/JSON | MARK | ;
-    Content-Type: multipart/form-data; boundary=x | application/octet-stream
+    Content-Type: text/plain | application/json; charset=utf-16 | MARK | ; | multipart/form-data
     Accept: * | text/html | MARK/MARK | ,,, | application/json;q=0 | application/x-npz | \xff
     Accept: application/x-ndjson | application/json;q=NaN | a/b;q=1e400 | ;q=1 | "
     Authorization: MARK | , | Bearer MARK | Bearer | Bearer \xff | Basic MARK | Bearer a b
     Origin: https://MARK | null | https://x\x00 | *
     Access-Control-Request-Method: PUT | MARK
     Cookie: MARK | ;;;
-    Range: bytes=0-0 | bytes=999999999- | MARK=0-1 | bytes=0-18446744073709551616
+    Range: bytes=0-0 | MARK=0-1 | bytes=0-18446744073709551616
     If-None-Match: * | "MARK"
     If-Modified-Since: MARK | Fri, 31 Dec 9999 23:59:59 GMT
-    X-Request-ID: MARK x | MARK; | <MARK> | MARK%0d%0aX: y | \xff\xfe | MARK" | \x80 | MARK\x1b[2J
+    X-Request-ID: MARK x | <MARK> | MARK%0d%0aX: y | \xff\xfe | MARK" | \x80 | MARK\x1b[2J
     traceparent: ff-1-1-1 | MARK | 00-00000000000000000000000000000000-0000000000000000-01
-    tracestate: MARK
     X-Forwarded-For: MARK | 1.2.3.4 | ,,,
-    Expect: 100-continue | MARK | 200-ok
+    Expect: 100-continue | MARK
     Upgrade: websocket | h2c
     Connection: Upgrade, HTTP2-Settings | close, close, keep-alive | MARK
-    Transfer-Encoding: chunked, chunked | gzip | identity | gzip, chunked | xchunked
-    Transfer-Encoding: chunked;q=1 | chunked\x00 | \x0bchunked | chunked, | MARK
-    X-HTTP-Method: DELETE
+    Transfer-Encoding: chunked, chunked | gzip | identity | xchunked | chunked\x00 | MARK
     X: \x00 | \x7f | a\rb | a\nb: c | a\r\n  folded
-    Referer: http://x/MARK
-    User-Agent: MARK
-    X-Forwarded-Proto: MARK | http
     SCRIPT_NAME: /MARK
     Host: MARK.example | y |  | a b | \xff | y:99999999
     Content-Length: 5 | -1 | x

@@ -98,7 +98,7 @@ def test_the_gauges_show_the_models(client: httpx.Client, models: Path, broken_m
 def test_every_label_set_exists_before_its_first_request(client: httpx.Client) -> None:
     found = set(numbers(client))
     for name, labels in (
-        ("requests_total", {"route": "/v1/trace", "method": "POST", "status": "200"}),
+        ("requests_total", {"route": "/v1/senses/apply", "method": "POST", "status": "200"}),
         ("errors_total", {"code": "overloaded"}),
         ("tokens_total", {"model": "wiki-en"}),
         ("connections_cut_total", {"reason": "client_gone"}),
