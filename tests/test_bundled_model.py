@@ -78,7 +78,7 @@ def test_attention_depends_on_the_query_and_not_only_on_the_position(bundled: Mo
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
-def test_senses_are_separated_as_documented_and_better_than_by_the_controls(
+def test_senses_are_separated_as_documented(
     bundled: Model,
 ) -> None:
     # Three words are enough: `make results` measures all ten.

@@ -142,7 +142,7 @@ def test_images_are_pinned_and_renewed_by_digest(tmp_path):
     assert listed.read_text() == pinned
 
 
-def test_only_the_proxy_which_the_service_trusts_is_reachable_and_on_request_from_outside(services):
+def test_only_the_proxy_is_reachable(services):
     assert services["polyseme"]["environment"]["POLYSEME_PROXIES"] == "${POLYSEME_PROXIES:-1}"
     reached = {name for name, one in services.items() if "outside" in one.get("networks", ())}
     assert "ports" not in services["polyseme"] and "ports" not in services["redis"]
@@ -191,7 +191,7 @@ def test_an_error_of_the_proxy_is_the_services_document(error):
     assert retry == [value for name, value in error.headers().items() if name == "Retry-After"]
 
 
-def test_the_tools_write_models_that_the_service_reads_and_start_only_by_name(services):
+def test_the_tools_write_models_that_the_service_reads(services):
     service, tools = services["polyseme"], services["tools"]
     assert service["volumes"] == ["models:/models:ro"]
     assert {"models:/models", "downloads:/var/tmp"} <= set(tools["volumes"])

@@ -45,9 +45,7 @@ def admin_process(service: Service) -> int:
     return min(service.workers())  # it starts first
 
 
-def test_the_port_has_probes_and_metrics_alone_and_no_other_service_gets_it(
-    single, tmp_path
-) -> None:
+def test_the_port_has_probes_and_metrics_alone_and_is_of_one_service(single, tmp_path) -> None:
     service, admin = single
     (worker,) = set(service.workers()) - {admin_process(service)}
     os.kill(worker, signal.SIGSTOP)
@@ -128,9 +126,7 @@ def test_counts_and_files_stay_over_reloads_and_kills_until_the_end(tmp_path, mo
 
 
 @pytest.mark.slow
-def test_a_killed_master_ends_its_children_and_the_next_start_removes_its_files(
-    tmp_path, monkeypatch
-) -> None:
+def test_the_next_start_removes_what_a_killed_master_left(tmp_path, monkeypatch) -> None:
     for name in ("metrics", "one", "two"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv(DIRECTORY, str(tmp_path / "metrics"))

@@ -155,7 +155,7 @@ def test_long_requests_give_back_permit_room_and_memory(shared, monkeypatch) -> 
         client.post(ENCODE, json=body, headers=headers)
         assert (capacity.permits, capacity.room) == (permits, room)
     assert len(taken) > 2
-    assert trimmed == [0, 0, 0]
+    assert len(trimmed) > 1 and set(trimmed) == {0}
 
 
 def test_a_body_that_is_being_received_takes_no_permit(shared) -> None:

@@ -121,9 +121,11 @@ BAD_FIELDS = [
     ("/v1/compare", {"occurrences": [A, {**A, "text": ["a", 5]}]}, ["/occurrences/1/text/1"]),
     ("/v1/senses", {"word": "a", "texts": ["a", ["b", ["c"]]]}, ["/texts/1/1"]),
     ("/v1/senses", {}, [""]),
+    ("/v1/senses", {"texts": ["a"]}, [""]),
     ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
     ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
     ("/v1/trace", {}, [""]),
+    ("/v1/trace", {"embeddings": [[1.0]]}, [""]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
 ]
 

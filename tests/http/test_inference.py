@@ -196,6 +196,7 @@ INVALID = [
     (tensor(shape=[2, 1], data=[["a"], "b"]), f"{ROOT}/data/1"),
     (tensor(shape=[1, 1], data=[["a", "b"]]), f"{ROOT}/data"),
     (tensor(data=None), ROOT),
+    (tensor(data="apple"), f"{ROOT}/data"),
     (tensor(parameters={"binary_data_size": 9}), ROOT),
     (tensor(**without_data(binary_data_size=(1 << 64) - 1)), f"{ROOT}/parameters/binary_data_size"),
     (tensor(**without_data(shared_memory=1)), f"{ROOT}/parameters/shared_memory"),

@@ -201,6 +201,7 @@ QUOTING = (
     ("/v1/encode", {"input": TEXT, "model": MARK}, 404),
     ("/v1/encode", {"input": TEXT, MARK: MARK}, 422),
     ("/v1/trace", {"text": TEXT * 100}, 413),
+    ("/v1/trace", {"tokens": [MARK], "embeddings": [[1e300, 1e300]]}, 422),
 )
 
 

@@ -14,7 +14,7 @@ from tests.http.service import Caller, posted, running, until
 
 TEXT = " ".join(["the river bank is near the money bank and the boats lie there"] * 70)
 WHOLE = {"input": [TEXT] * 500, "include": ["queries"], "encoding": "base64"}
-STREAM = {"input": [TEXT] * 500, "include": ["attention"], "encoding": "base64", "heads": "mean"}
+STREAM = {"input": [TEXT] * 300, "include": ["attention"], "encoding": "base64", "heads": "mean"}
 NDJSON = "Accept: application/x-ndjson\r\n"
 UNLIMITED = {
     "max_work": 3600,
@@ -44,8 +44,8 @@ def processor_seconds(pid: int) -> float:
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory):
-    """A service of one thread, whose requests may take three seconds."""
-    settings = {"workers": 1, "threads": 1, "request_seconds": 3, "log_format": "json"}
+    """A service of one thread, whose requests may take four seconds."""
+    settings = {"workers": 1, "threads": 1, "request_seconds": 4, "log_format": "json"}
     with running(tmp_path_factory.mktemp("strict"), **settings, **UNLIMITED) as service:
         yield service
 
@@ -73,7 +73,7 @@ def test_a_slow_reader_of_a_stream_does_not_use_up_the_deadline(strict) -> None:
     body = {"input": [TEXT] * 8, "include": ["attention"], "encoding": "base64", "heads": "mean"}
     with Caller(strict) as caller:
         caller.send(posted(body, extra=NDJSON))
-        time.sleep(3.5)
+        time.sleep(4.5)
         _, _, received = caller.response()
     assert orjson.loads(received.splitlines()[-1])["complete"]
 
@@ -84,7 +84,7 @@ def test_the_service_stops_computing_when_the_client_leaves(strict) -> None:
         until_busy(strict)
     with Caller(strict) as caller:
         assert caller.ask(posted({"input": "bank"}))[0] == 200
-    until(lambda: codes_of_aborted_requests(strict), ["aborted"])
+    until(lambda: codes_of_aborted_requests(strict)[-1:], ["aborted"])
 
 
 def test_time_in_the_queue_counts_towards_the_deadline(strict) -> None:
@@ -93,7 +93,7 @@ def test_time_in_the_queue_counts_towards_the_deadline(strict) -> None:
         busy.send(stuck[:-1])  # the only thread waits for the last byte
         time.sleep(0.5)
         waiting.send(posted({"input": "the river bank"}))
-        time.sleep(3.1)
+        time.sleep(4.1)
         busy.send(stuck[-1:])
         for response in (busy.response(), waiting.response()):
             assert (response.status, orjson.loads(response.body)["code"]) == (503, "deadline")

@@ -118,10 +118,12 @@ def test_each_worker_sends_its_spans(models, tmp_path, monkeypatch) -> None:
     assert not any(SECRET.encode() in body for _, body in received)
 
 
-@pytest.mark.parametrize("state", ["absent", "hanging"])
+@pytest.mark.parametrize("state", ["absent", "hanging", "unsampled"])
 def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
+    if state == "unsampled":
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     responding, received = threading.Event(), []
 
     def hang(request):
@@ -130,13 +132,13 @@ def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state)
         return ScriptedResponse()
 
     with scripted_server(hang) as collector:
-        hanging = state == "hanging"
-        app = application(models, collector.url if hanging else f"http://127.0.0.1:{free_port()}")
+        absent = f"http://127.0.0.1:{free_port()}"
+        app = application(models, absent if state == "absent" else collector.url)
         started = time.monotonic()
         for _ in range(10):
             response = app.test_client().post("/v1/encode", json=BODY, buffered=True)
             assert response.status_code == 200
         app.extensions["polyseme-tracer"].close()
         assert time.monotonic() - started < 30  # a hanging collector takes 60 seconds
-        until(lambda: received or not hanging)
+        until(lambda: bool(received), state == "hanging")
         responding.set()
