@@ -9,9 +9,7 @@ import pytest
 from docs.generate import pages
 
 import polyseme
-from polyseme import errors
 from polyseme.cli.main import polyseme as program
-from polyseme.errors import PolysemeError
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
@@ -78,15 +76,6 @@ def test_installation_page_has_every_extra_and_commands_name_existing_ones():
             r"(?:polyseme\[|install_command\([\"'])([\w,]+)", file.read_text("utf-8")
         )
         assert {name for names in named for name in names.split(",")} <= extras, file.name
-
-
-def test_drawn_tree_of_errors_is_that_of_the_classes():
-    def lines(error: type[PolysemeError], depth: int) -> list[tuple[int, str, int]]:
-        below = [line for sub in error.__subclasses__() for line in lines(sub, depth + 1)]
-        return [(depth, error.__name__, error.status), *below]
-
-    drawn = re.findall(r"^( +)(\w+Error) +(\d{3})$", errors.__doc__, re.MULTILINE)
-    assert [(len(i) // 4, name, int(s)) for i, name, s in drawn] == lines(PolysemeError, 1)
 
 
 def test_screenshots_show_the_bundled_model():
