@@ -21,7 +21,7 @@ def service(serve, tmp_path_factory):
     """The address of a service that pools contextual vectors, with a key and a rate limit."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny", word_bias=BIAS)
-    settings = {"pooling": "informativeness", "rate_limit": "30/2second", "workers": 1}
+    settings = {"pooling": "informativeness", "rate_limit": "30/10second", "workers": 1}
     return str(serve(models_dir=folder, model="tiny", api_keys=KEY, **settings).base_url)
 
 
