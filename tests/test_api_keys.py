@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -69,45 +68,26 @@ def test_keys_are_random_and_of_256_bits():
     assert all(re.fullmatch(r"polyseme_[A-Za-z0-9_-]{43}", key) for key in keys)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        SECRET,
-        f"{SECRET} {SECRET}",
-        HASH,
-        f"one {SECRET}",
-        f"one {HASH[:-1]}",
-        f"one {HASH}0",
-        f"one {HASH} more",
-        f"one,{HASH}",
-        f"one {HASH.replace('sha256', 'md5')}",
-        f"one {HASH.replace('a1', 'g1')}",
-        f"o\N{LATIN SMALL LETTER E WITH ACUTE} {HASH}",
-        f"{'x' * 65} {HASH}",
-        f"../one {HASH}",
-        f"key-1 {HASH}",
-        f"one {HASH}\0",
-        f"one {HASH}\N{LINE SEPARATOR}two {HASH}",
-        f"one {HASH} # mine",
-    ],
-)
-def test_the_error_of_an_invalid_line_has_its_number(tmp_path, line):
+INVALID = (SECRET, f"one {SECRET}", f"one {HASH[:-1]}", f"one {HASH}0", f"one {HASH} more")
+INVALID += (f"one {HASH.replace('sha256', 'md5')}", f"key-1 {HASH}", f"one {HASH}\0")
+INVALID += (f"one {HASH}\N{LINE SEPARATOR}two {HASH}", f"one {HASH} # mine", f"../one {HASH}")
+
+
+@pytest.mark.parametrize("line", INVALID)
+def test_the_error_of_an_invalid_line_has_its_number_and_not_its_text(tmp_path, line):
     file = key_file(tmp_path, f"# first\nfine sha256:{'b2' * 32}\n{line}\n")
-    with pytest.raises(KeyFileError) as caught:
+    with pytest.raises(KeyFileError, match=r"^Line 3 of the key file is not a name and") as caught:
         read_key_file(file)
-    assert str(caught.value) == (
-        "Line 3 of the key file is not a name and a hash as printed by `polyseme keys new`"
-    )
+    assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [(f"one sha256:{'b2' * 32}", "name"), (f"two {HASH.replace('a1', 'A1')}", "key")],
-)
-def test_a_repeated_name_or_key_is_rejected(tmp_path, line, what):
-    with pytest.raises(KeyFileError) as caught:
-        read_key_file(key_file(tmp_path, f"one {HASH}\n{line}"))
-    assert str(caught.value) == f"Line 2 of the key file repeats the {what} of an earlier line"
+def test_a_repeated_name_or_key_is_rejected(tmp_path):
+    for line, what in (
+        (f"one sha256:{'b2' * 32}", "name"),
+        (f"two {HASH.replace('a1', 'A1')}", "key"),
+    ):
+        with pytest.raises(KeyFileError, match=f"Line 2 .* repeats the {what} of"):
+            read_key_file(key_file(tmp_path, f"one {HASH}\n{line}"))
 
 
 def write_large(file):
@@ -121,7 +101,6 @@ def lines(count):
 
 UNUSABLE = {
     "pipe": (os.mkfifo, "is not a regular file"),
-    "folder": (Path.mkdir, "cannot be read"),
     "device": (lambda file: file.symlink_to("/dev/zero"), "is not a regular file"),
     "loop": (lambda file: file.symlink_to(file), "cannot be read"),
     "missing": (lambda _: None, "cannot be read"),
@@ -140,34 +119,19 @@ def test_an_unreadable_or_too_large_file_is_rejected(tmp_path, make, sentence):
     assert str(caught.value) == f"The key file {sentence}"
 
 
-def test_the_maximum_number_of_keys_is_read(tmp_path):
-    assert len(read_key_file(key_file(tmp_path, lines(MAX_KEYS)))) == MAX_KEYS
-
-
 def test_keys_without_names_are_numbered_and_may_be_hashes():
     key = generate_key()
     keys = digests_of_keys(["plain", key_file_line("x", key).split()[1]])
     assert list(keys) == ["key-1", "key-2"]
     assert find_key(keys, "plain") == "key-1"
     assert find_key(keys, key) == "key-2"
+    # A key is compared by the bytes that were sent.
+    assert find_key(digests_of_keys(["clé"]), "clé".encode().decode("latin-1")) == "key-1"
     with pytest.raises(ValueError, match="64 hexadecimal digits"):
         digests_of_keys(["plain", f"sha256:{SECRET}"])
 
 
-def test_a_key_is_compared_by_the_bytes_that_were_sent():
-    key = "cl\N{LATIN SMALL LETTER E WITH ACUTE}"
-    assert find_key(digests_of_keys([key]), key.encode().decode("latin-1")) == "key-1"
-
-
-@pytest.mark.parametrize(
-    ("name", "valid"),
-    [
-        *(
-            (name, False)
-            for name in ("", "a b", "a/b", "x" * 65, "key-1", "key-007", "a\n", "naïve")
-        ),
-        *((name, True) for name in ("x" * 64, "Other.2_x-y", "key-1a")),
-    ],
-)
-def test_a_valid_name_has_letters_digits_dots_and_hyphens_and_is_not_reserved(name, valid):
-    assert is_valid_name(name) == valid
+def test_a_valid_name_has_letters_digits_dots_and_hyphens():
+    assert all(map(is_valid_name, ("x" * 64, "Other.2_x-y", "key-1a")))
+    invalid = ("", "a b", "a/b", "x" * 65, "key-1", "key-007", "a\n", "naïve")
+    assert not any(map(is_valid_name, invalid))

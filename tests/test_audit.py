@@ -2,10 +2,7 @@
 
 import importlib.util
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -19,19 +16,11 @@ VULNERABLE = {
     "name": "flask",
     "version": "0.5",
     "vulns": [
-        {
-            "id": "PYSEC-2018-66",
-            "fix_versions": ["0.12.3", "1.0"],
-            "aliases": ["CVE-2018-1000656", "GHSA-562c-5r94-xh97"],
-            "description": "The Pallets Project flask version Before 0.12.3 …",
-        },
+        {"id": "PYSEC-2018-66", "fix_versions": ["0.12.3", "1.0"], "aliases": []},
         {"id": "PYSEC-2019-1", "fix_versions": [], "aliases": [], "description": "…"},
     ],
 }
-SKIPPED = {
-    "name": "regex",
-    "skip_reason": "Dependency not found on PyPI and could not be audited: regex (2026.11.15)",
-}
+SKIPPED = {"name": "regex", "skip_reason": "Dependency not found on PyPI"}
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +46,7 @@ def test_a_known_vulnerability_fails_the_check_and_is_named(audit: ModuleType) -
     ]
 
 
-def test_packages_without_vulnerabilities_pass_and_unaudited_ones_are_named(
-    audit: ModuleType,
-) -> None:
-    assert verdict(audit, CLEAN) == ("audit: 1 packages have no known weakness.", 0)
+def test_packages_without_vulnerabilities_pass(audit) -> None:
     text, code = verdict(audit, CLEAN, SKIPPED)
     assert (text, code) == ("audit: 1 packages have no known weakness; not audited: regex.", 0)
 
@@ -79,24 +65,3 @@ def test_an_audit_of_nothing_fails_unless_that_is_accepted(
 def test_an_audit_that_fails_for_another_reason_fails_the_check(audit: ModuleType) -> None:
     with pytest.raises(SystemExit, match="pip-audit failed: No module named pip_audit"):
         audit.read("", "No module named pip_audit")
-
-
-@pytest.mark.slow
-def test_packages_of_the_image_are_audited_and_those_of_tests_are_not(audit: ModuleType) -> None:
-    names = {one["name"] for one in audit.report()["dependencies"]}
-    if not names:
-        pytest.skip("needs a database of advisories, or an index that answers in its place")
-    assert {"flask", "werkzeug", "numpy", "scipy", "redis", "opentelemetry-sdk"} <= names
-    assert not names & {"pytest", "playwright", "polyseme", "mypy", "hatchling"}
-
-
-@pytest.mark.slow
-def test_make_check_runs_the_audit_which_prints_only_its_verdict() -> None:
-    assert ".ci/audit.py" in (SCRIPT.parents[1] / "Makefile").read_text()
-    environment = {name: value for name, value in os.environ.items() if name != "AUDIT"}
-    command = [sys.executable, SCRIPT]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.stdout == ""
-    assert re.match(r"audit: .+\.\n", done.stderr), done.stderr
-    failed = " has " in done.stderr or "nothing was audited" in done.stderr
-    assert done.returncode == (1 if failed else 0)

@@ -17,11 +17,6 @@ BLOCKS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL
 COMMANDS = [line.split() for line in re.findall(r"^polyseme .*$", PAGE, re.MULTILINE)]
 
 
-def test_every_block_of_the_page_is_run():
-    assert PAGE.count("```python") == PAGE.count("```text") == len(BLOCKS)
-    assert [command[1] for command in COMMANDS] == ["models", "serve"]
-
-
 @pytest.mark.slow
 def test_the_blocks_of_the_page_print_the_documented_output(tmp_path):
     for module in ("sklearn", "spacy"):

@@ -13,7 +13,6 @@ import pytest
 
 from polyseme import progress
 from polyseme.cli.main import polyseme
-from tests.cli.conftest import run
 from tests.importing.files import many
 
 
@@ -38,14 +37,21 @@ def read_all(master):
         written += part
 
 
-def on_terminal(columns, *arguments):
-    """Run `polyseme` with a terminal as standard error; return exit code, output and errors."""
+def on_terminal(columns, *arguments, both=False):
+    """Run `polyseme` with a terminal as standard error; return exit code, output and errors.
+
+    With `both`, standard output is the terminal, too.
+    """
     master, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
     out, err = io.StringIO(), []
     reader = Thread(target=lambda: err.append(read_all(master)))
     reader.start()
-    with open(terminal, "w") as file, redirect_stderr(file), redirect_stdout(out):  # noqa: PTH123
+    with (
+        open(terminal, "w") as file,  # noqa: PTH123
+        redirect_stderr(file),
+        redirect_stdout(file if both else out),
+    ):
         try:
             polyseme([str(argument) for argument in arguments], prog_name="polyseme")
         except SystemExit as end:
@@ -103,15 +109,3 @@ def test_progress_that_is_no_bytes_is_a_bar_on_a_terminal(monkeypatch, capsys):
         bar.advance(20)
     out, err = capsys.readouterr()
     assert out == "" and "sentences:" in err and "/20 " in err
-
-
-@pytest.mark.slow
-def test_without_a_terminal_the_estimate_is_a_line_and_there_is_no_progress_bar(tmp_path, large):
-    options = ("--dtype", "float16", "--limit", 11_000, "--no-weights", "--no-subwords")
-    done = run("models", "import", large, *options, models_dir=tmp_path)
-    err = done.stderr.decode()
-    assert done.returncode == 0
-    assert done.stdout == b"large  11000 words  100 wide  float16  lower-case  parameter-free\n"
-    assert not {"\r", "\x1b"} & set(err)
-    assert all(line.startswith("polyseme: ") for line in err.splitlines())
-    assert err.splitlines()[0] == "polyseme: 11,000 words of dimension 100."

@@ -87,25 +87,6 @@ def require_fragments(documented: str, response: str) -> None:
         place = found + len(fragment)
 
 
-def test_the_commands_of_the_page_on_the_command_line_run(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    commands = [line for line in block.splitlines() if not line.startswith("polyseme serve")]
-    assert len(commands) == 4
-    (tmp_path / "sentences.txt").write_text("River bank flows\n", "utf-8")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    for command in commands:
-        subprocess.run(
-            ["sh", "-c", command],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            check=True,
-            capture_output=True,
-        )
-    for name in ("vectors.npz", "vectors.ndjson"):
-        assert (tmp_path / name).stat().st_size > 0
-
-
 def test_the_programs_print_the_documented_output() -> None:
     programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
     assert len(programs) == README.count("```python")

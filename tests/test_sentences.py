@@ -22,17 +22,11 @@ def sentences(text, language="en"):
 @pytest.mark.parametrize(
     ("language", "expected"),
     [
-        (
-            "de",
-            ["Er traf Dr. Müller am 3. Oktober 1990 in der Bank, z. B. um Geld gem. § 5."],
-        ),
+        ("de", ["Er traf Dr. Müller am 3. Oktober 1990 in der Bank, z. B. um Geld gem. § 5."]),
         ("de", ["Er kam am 3. Oktober.", "Sie ging."]),
         ("en", ["On Oct. 3 he met Dr. J. Miller, e.g. to get approx. 5 dollars.", "He left."]),
-        ("en", ["It is in chapter 3.", "The next one is shorter.", "30 people saw it."]),
-        ("en", ["Not again! The bank failed.", "Did it?"]),
         ("en", ["“Really?” she asked.", "“Yes!”", "It rained... a lot."]),
         ("ru", ["Он родился в 1990 г. в г. Москве.", "Потом уехал!"]),
-        ("ru", ["Плотность населения составляет 13 чел. / км2."]),
         ("tr", ["Saat 5. katta durdu.", "Işık söndü mü?", "Evet."]),
         ("ka", ["ბანკი სად არის აქ?", "1990 წ. დაიხურა.", "მერე წავიდა ის."]),
         ("hi", ["एम. के. गांधी और डॉ. शर्मा बैंक गए।", "वे आए॥"]),
@@ -50,9 +44,7 @@ def test_sentences_of_a_line(language, expected):
         ("ja", ["私は銀行に行った。", "「はい。」", "「行こう！」と彼は言った。"]),
         ("hi", ["मैंने आम खरीदे।", "आम मीठे थे।"]),
         ("zh", ["银行在哪里?", "在这里!!", "利率3.5%!好。"]),
-        ("ja", ["図２．３は銀行である．", "会社はYahoo!の?", "はい。"]),
         ("km", ["ខ្ញុំទៅធនាគារ។", "គាត់ទៅផ្សារ៕"]),
-        ("my", ["ငါဘဏ်သွားတယ်။", "သူသွားတယ်။"]),
         ("am", ["ባንኩ እዚህ ነው።", "አዎ።"]),
     ],
 )
@@ -60,25 +52,22 @@ def test_some_scripts_need_no_space_after_a_sentence(language, expected):
     assert sentences("".join(expected), language) == expected
 
 
-def test_a_list_of_words_is_one_sentence():
-    assert sentences(["One.", "Two."]) == [["One.", "Two."]]
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        *("a" * 200_000 + " b! A. C", "A. B. " * 100_000, "A! " * 100_000),
-        *("銀!" * 100_000, "銀" + "!" * 200_000 + "銀", "… " * 100_000),
+        *("a" * 200_000 + " b! A. C", "A. B. " * 30_000, "A! " * 30_000),
+        *("銀!" * 30_000, "銀" + "!" * 200_000 + "銀", "… " * 30_000),
     ],
 )
 def test_long_texts_take_seconds(text):
     start = time.thread_time()
     assert sentences(text)
-    assert time.thread_time() - start < 10
+    assert time.thread_time() - start < 5
 
 
 def test_line_breaks_end_sentences():
     assert sentences("one\n\ntwo\r\n three") == ["one", "two", "three"]
+    assert sentences(["One.", "Two."]) == [["One.", "Two."]]
 
 
 @given(

@@ -25,9 +25,7 @@ def test_keys_are_separated_by_commas_and_not_in_the_repr(monkeypatch):
     assert "k3y" not in repr(made)
 
 
-def test_there_is_a_worker_for_each_usable_processor_by_default(
-    monkeypatch,
-):
+def test_there_is_a_worker_for_each_usable_processor_by_default(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
     assert Settings().workers == 3
     assert settings(monkeypatch, workers="7").workers == 7
@@ -53,20 +51,16 @@ def test_an_argument_overrides_a_variable(monkeypatch):
         ("workers", "0"),
         ("models_dir", "no/such/folder"),
         ("model", "../up"),
-        ("preload_models", "some"),
         ("rate_limit", "sometimes"),
-        ("rate_limit", "100"),
         ("rate_limit", "0/minute"),
-        ("rate_limit", "10/second;0/minute"),
         ("rate_limit", "1/99999999999years"),
-        *(("rate_limit", rate) for rate in ("0s/minute", "s/minute", "5s", "5s/eternity", "1/s")),
+        *(("rate_limit", rate) for rate in ("0s/minute", "5s", "5s/eternity", "1/s")),
         ("rate_limit_storage", "memcached://localhost"),
         ("rate_limit_storage", "redis://localhost:port/0"),
         ("rate_limit_storage", "redis://localhost/0?nonsense=1"),
         ("otlp_endpoint", "collector:4318"),
         ("otlp_endpoint", "grpc://collector:4317"),
         ("otlp_endpoint", "http://"),
-        ("otlp_endpoint", "http://collector:port"),
         ("max_tokens", "many"),
     ],
 )
@@ -76,9 +70,7 @@ def test_the_error_of_an_invalid_variable_has_its_name(monkeypatch, name, value)
     assert caught.value.name == name
 
 
-def test_the_error_of_an_invalid_argument_has_the_name_of_the_argument(
-    monkeypatch,
-):
+def test_the_error_of_an_invalid_argument_has_the_name_of_the_argument(monkeypatch):
     monkeypatch.setenv("POLYSEME_PORT", "1")
     with pytest.raises(SettingError, match=r"^port: must be at most 65535\.$"):
         Settings(port=70_000)
@@ -86,9 +78,7 @@ def test_the_error_of_an_invalid_argument_has_the_name_of_the_argument(
         polyseme.load(models_dir="no/such/folder")
 
 
-def test_the_warning_of_an_unknown_variable_suggests_the_most_similar_one(
-    monkeypatch,
-):
+def test_the_warning_of_an_unknown_variable_suggests_the_most_similar_one(monkeypatch):
     for name in ("POLYSEME_MODLE", "polyseme_zzz", "POLYSEME_MODEL", "POLYSEME_API_KEY"):
         monkeypatch.setenv(name, "x")
     assert unknown_variables() == [
@@ -105,3 +95,9 @@ def test_limits_are_the_settings_of_the_same_names():
     limits = Settings(max_tokens=5).limits()
     assert limits.max_tokens == 5
     assert limits.max_sentence_tokens == Settings().max_sentence_tokens
+
+
+def test_traces_without_their_extra_name_its_install_command(monkeypatch):
+    monkeypatch.setattr("polyseme.settings.find_spec", lambda _: None)
+    with pytest.raises(SettingError, match=r"pip install 'polyseme\[telemetry\]'\.$"):
+        Settings(otlp_endpoint="http://127.0.0.1:9")

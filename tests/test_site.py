@@ -33,21 +33,18 @@ def test_the_site_has_every_page_and_a_search(tmp_path):
     index = (tmp_path / "searchindex.js").read_text("utf-8")
     assert "polysem" in index and "docs/senses" in index
     assert [file.name for file in tmp_path.glob("_downloads/*/bass.txt")] == ["bass.txt"]
-    start = (tmp_path / "index.html").read_text("utf-8")
-    assert 'url=docs/index.html"' in start and 'href="docs/index.html"' in start
-    readme = (tmp_path / "README.html").read_text("utf-8")
-    assert 'src="_images/attention-light' in readme
 
 
-@pytest.mark.parametrize("link", ["absent.md", "api.md#no-such-section"])
-def test_a_dead_link_fails(tmp_path, link):
+def test_a_dead_link_fails(tmp_path):
     pytest.importorskip("sphinx", reason="needs the extra [site]")
     source = tmp_path / "source"
     (source / "docs").mkdir(parents=True)
     settings = (ROOT / "docs/conf.py").read_text("utf-8")
     (source / "docs/conf.py").write_text(settings, "utf-8")
-    (source / "docs/index.md").write_text(f"# Documentation\n\n[a page]({link})\n", "utf-8")
+    (source / "docs/index.md").write_text(
+        "# Documentation\n\n[a page](api.md#no-such-section)\n", "utf-8"
+    )
     (source / "docs/api.md").write_text("# The API\n", "utf-8")
     done = build(source, tmp_path / "site")
     assert done.returncode == 1
-    assert link.partition("#")[2] in done.stderr and "xref_missing" in done.stderr
+    assert "no-such-section" in done.stderr and "xref_missing" in done.stderr

@@ -3,13 +3,11 @@
 import json
 import os
 import time
-from contextlib import contextmanager
 from functools import partial
 
 import httpx
 import pytest
 
-from polyseme import __version__
 from tests.conftest import free_port
 from tests.containers.engine import NEEDS_AN_ENGINE
 
@@ -22,14 +20,12 @@ HARDENING = [
 ]
 
 READ_FORMATS = """
-import pathlib
 from gensim.models import KeyedVectors
-path = pathlib.Path("/tmp/vectors")
-path.write_text("apple 1 2 3\\nphone 4 5 6\\n")
-glove = KeyedVectors.load_word2vec_format(path, binary=False, no_header=True)
+open("/tmp/vectors", "w").write("apple 1 2 3\\nphone 4 5 6\\n")
+glove = KeyedVectors.load_word2vec_format("/tmp/vectors", binary=False, no_header=True)
 for binary in (False, True):
-    glove.save_word2vec_format(str(path), binary=binary)
-    again = KeyedVectors.load_word2vec_format(path, binary=binary)
+    glove.save_word2vec_format("/tmp/again", binary=binary)
+    again = KeyedVectors.load_word2vec_format("/tmp/again", binary=binary)
     assert again["phone"].tolist() == [4, 5, 6], binary
 import gensim.models.fasttext, gensim.downloader
 print("read")
@@ -39,26 +35,19 @@ print("read")
 pytestmark = NEEDS_AN_ENGINE
 
 
-@contextmanager
-def running(image, podman, name, *extra_options):
-    """Run a service in a hardened container; yield its address, then remove the container."""
+@pytest.fixture(scope="module")
+def service(image, podman):
+    """The address of a service in a hardened container."""
     port = free_port()
     settings = {"HOST": "127.0.0.1", "PORT": port, "WORKERS": 2}
     options = [f"--env=POLYSEME_{setting}={value}" for setting, value in settings.items()]
-    options += ["--name", name, "--health-interval=disable"]
+    options += ["--name", NAME, "--health-interval=disable"]
     try:
-        podman("run", "--detach", *options, *HARDENING, *extra_options, image)
-        _wait_until_ready(f"http://127.0.0.1:{port}", podman, name)
+        podman("run", "--detach", *options, *HARDENING, image)
+        _wait_until_ready(f"http://127.0.0.1:{port}", podman, NAME)
         yield f"http://127.0.0.1:{port}"
     finally:
-        podman("rm", "--force", "--time", "5", name, check=False)
-
-
-@pytest.fixture(scope="module")
-def service(image, podman):
-    """The address of a service that the tests of this file share."""
-    with running(image, podman, NAME) as address:
-        yield address
+        podman("rm", "--force", "--time", "5", NAME, check=False)
 
 
 @pytest.fixture
@@ -94,11 +83,6 @@ def test_the_image_does_not_have_the_laboratory(inside):
     assert "does not have `polyseme train`" in done.stderr
 
 
-def test_a_label_has_the_version(image, podman):
-    label = '{{index .Labels "org.opencontainers.image.version"}}'
-    assert podman("image", "inspect", "--format", label, image).stdout.strip() == __version__
-
-
 def test_the_image_holds_no_installer_no_tests_and_no_secret_of_the_build(image, podman):
     names = ["pip", "pip-*", "pip.conf", "ca.pem", "tests", "test", "*.pyi", "*.c"]
     wanted = " -o ".join(f"-name '{name}'" for name in names)
@@ -121,29 +105,6 @@ def test_a_sentence_is_encoded_in_the_container(service):
     assert len(result["contextual"]) == 4
 
 
-def test_the_package_is_imported_despite_a_folder_named_service(image, podman):
-    program = "mkdir -p /tmp/service && touch /tmp/service/__init__.py && cd /tmp && exec python -c"
-    code = "import polyseme; print(len(polyseme.load().encode(['a bank'])))"
-    run = ("run", "--rm", *HARDENING, "--entrypoint", "sh", image, "-c", f'{program} "$0"', code)
-    assert podman(*run).stdout.strip() == "1"
-
-
-def test_sighup_reloads_the_workers(service, podman):
-    podman("kill", "--signal", "HUP", NAME)
-    for _ in range(100):
-        metrics = httpx.get(f"{service}/metrics").text
-        if "polyseme_worker_starts_total 4.0" in metrics:
-            break
-        time.sleep(0.1)
-    assert "polyseme_worker_starts_total 4.0" in metrics
-
-
-def test_the_page_is_in_the_image(service):
-    paths = ("page/start.js", "page/attention/view.js", "page/worked-examples.json")
-    for path in ("", *paths, "docs/swagger-ui.css", "docs/swagger-ui-bundle.js"):
-        assert httpx.get(f"{service}/{path}").status_code == 200
-
-
 def test_the_process_is_not_root_and_can_gain_no_privileges(inside):
     status = inside("cat", "/proc/1/status").stdout
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
@@ -153,43 +114,23 @@ def test_the_process_is_not_root_and_can_gain_no_privileges(inside):
     assert fields["NoNewPrivs"] == "1"
 
 
-@pytest.mark.parametrize("folder", ["/", "/models", "/opt/polyseme", "/var/lib"])
-def test_the_file_system_is_read_only(inside, folder):
-    attempt = inside("touch", f"{folder}/written", check=False)
-    assert attempt.returncode != 0
+def test_the_file_system_is_read_only(inside):
+    attempt = inside("touch", "/opt/polyseme/written", check=False)
     assert "Read-only file system" in attempt.stderr
 
 
-def test_the_image_contains_bytecode_because_it_cannot_be_written_later(inside):
-    program = "import polyseme, os; print(os.path.exists(polyseme.__cached__))"
-    assert inside("python", "-c", program).stdout.strip() == "True"
-
-
 @pytest.mark.usefixtures("service")
-def test_the_health_check_passes_while_the_service_is_ready(podman):
+def test_the_health_check_passes_only_while_the_service_is_ready(image, podman):
     podman("healthcheck", "run", NAME)
-
-
-def test_the_health_check_fails_if_nothing_listens(image, podman):
     check = podman("image", "inspect", "--format", "{{json .HealthCheck.Test}}", image).stdout
     _, program, *arguments = json.loads(check)
-    attempt = podman(
-        *("run", "--rm", f"--env=POLYSEME_PORT={free_port()}", "--entrypoint", program),
-        *(image, *arguments),
-        check=False,
-    )
+    absent = ("--rm", f"--env=POLYSEME_PORT={free_port()}", "--entrypoint", program)
+    attempt = podman("run", *absent, image, *arguments, check=False)
     assert attempt.returncode == 1
     assert "ConnectionRefusedError" in attempt.stderr
 
 
-def test_the_service_runs_without_a_writable_dev_shm(image, podman, tmp_path):
-    name = f"{NAME}-bare"
-    tmp_path.chmod(0o777)
-    read_only = ("--read-only-tmpfs=false", f"--volume={tmp_path}:/dev/shm:ro")
-    with running(image, podman, name, *read_only) as address:
-        attempt = podman("exec", name, "touch", "/dev/shm/written", check=False)
-        assert "Read-only file system" in attempt.stderr
-        response = httpx.post(f"{address}/v1/encode", json={"input": "bank"}, timeout=30)
-        assert response.status_code == 200, response.text
-        podman("stop", "--time", "40", name)
-        assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"
+def test_the_service_stops_at_a_signal(service, podman):
+    assert service
+    podman("stop", "--time", "40", NAME)
+    assert podman("inspect", "--format", "{{.State.ExitCode}}", NAME).stdout.strip() == "0"

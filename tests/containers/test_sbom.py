@@ -1,7 +1,6 @@
 """The image's software bill of materials (SBOM) lists what the image contains."""
 
 import json
-import re
 import subprocess
 from typing import Any
 
@@ -22,23 +21,19 @@ pytestmark = NEEDS_AN_ENGINE
 
 
 @pytest.fixture(scope="module")
-def sbom_text(image: str, engine: dict[str, str]) -> str:
+def text(image: str, engine: dict[str, str]) -> str:
     """The SBOM, as `make sbom` prints it."""
-    done = subprocess.run(
-        [ROOT / "containers/show-sbom"],
-        env={**engine, "TAG": image.rsplit(":", 1)[1]},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    environment = {**engine, "TAG": image.rsplit(":", 1)[1]}
+    command = [ROOT / "containers/show-sbom"]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    ).stdout
 
 
 @pytest.fixture(scope="module")
-def sbom(sbom_text: str) -> dict[str, Any]:
+def sbom(text: str) -> dict[str, Any]:
     """The SBOM as a document."""
-    document: dict[str, Any] = json.loads(sbom_text)
-    return document
+    return dict(json.loads(text))
 
 
 def packages_of(sbom: dict[str, Any], kind: str) -> set[tuple[str, str]]:
@@ -50,30 +45,22 @@ def packages_of(sbom: dict[str, Any], kind: str) -> set[tuple[str, str]]:
     }
 
 
-def run(podman: Podman, image: str, program: str, *arguments: str) -> set[tuple[str, ...]]:
-    """Run a program in the image; return the words of each line of its output."""
+def lines(podman: Podman, image: str, program: str, *arguments: str) -> set[tuple[str, ...]]:
+    """The words of each line that a program in the image prints."""
     out = podman("run", "--rm", "--entrypoint", program, image, *arguments).stdout
     return {tuple(line.split()) for line in out.splitlines()}
 
 
-def test_the_sbom_follows_the_schema(sbom_text: str) -> None:
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(sbom_text) is None
+def test_the_sbom_follows_the_schema(text: str) -> None:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
 
 
-def test_the_sbom_lists_the_installed_python_packages(
-    sbom: dict[str, Any], podman: Podman, image: str
-) -> None:
-    installed = {(n.lower(), v) for n, v in run(podman, image, "python", "-c", INSTALLED)}
+def test_the_sbom_lists_the_installed_packages(sbom, podman: Podman, image: str) -> None:
+    installed = {(n.lower(), v) for n, v in lines(podman, image, "python", "-c", INSTALLED)}
     assert ("polyseme", __version__) in installed
-    assert {("redis",), ("opentelemetry-sdk",)} <= {(name,) for name, _ in installed}
     assert packages_of(sbom, "pypi") == installed - {("polyseme", __version__)}
-
-
-def test_the_sbom_lists_the_installed_debian_packages(
-    sbom: dict[str, Any], podman: Podman, image: str
-) -> None:
     options = ("-W", "-f", "${Package} ${Version}\n")
-    assert packages_of(sbom, "deb") == run(podman, image, "dpkg-query", *options)
+    assert packages_of(sbom, "deb") == lines(podman, image, "dpkg-query", *options)
 
 
 def test_the_sbom_lists_the_project_the_model_and_the_scripts(sbom: dict[str, Any]) -> None:
@@ -91,10 +78,3 @@ def test_the_sbom_lists_the_project_the_model_and_the_scripts(sbom: dict[str, An
         digests = package["files"].items()
         assert files == {f: [{"alg": "SHA-256", "content": digest}] for f, digest in digests}
     assert sbom["metadata"]["component"]["type"] == "container"
-
-
-def test_a_label_of_the_image_has_the_path_of_the_sbom(podman: Podman, image: str) -> None:
-    label = '{{index .Labels "io.polyseme.sbom"}}'
-    path = podman("image", "inspect", "--format", label, image).stdout.strip()
-    assert re.fullmatch(r"/opt/polyseme/\S+\.json", path)
-    assert podman("run", "--rm", "--entrypoint", "test", image, "-s", path).returncode == 0

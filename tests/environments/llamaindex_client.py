@@ -11,14 +11,10 @@ TEXTS = ["river bank", "money bank end", "Apple"]
 fields = {"api_base": f"{address}/v1", "api_key": key, "model_name": "tiny"}
 embedding = OpenAIEmbedding(**fields)
 shortened = OpenAIEmbedding(**fields, dimensions=3, embed_batch_size=2)
-sys.stdout.write(
-    json.dumps(
-        {
-            "batch": embedding.get_text_embedding_batch(TEXTS),
-            "single": embedding.get_text_embedding("river bank"),
-            "query": embedding.get_query_embedding("river bank"),
-            "async": asyncio.run(embedding.aget_text_embedding_batch(TEXTS)),
-            "cut": shortened.get_text_embedding_batch(TEXTS),
-        }
-    )
-)
+results = {
+    "documents": embedding.get_text_embedding_batch(TEXTS),
+    "query": embedding.get_query_embedding("river bank"),
+    "async": asyncio.run(embedding.aget_text_embedding_batch(TEXTS)),
+    "cut": shortened.get_text_embedding_batch(TEXTS),
+}
+sys.stdout.write(json.dumps(results))

@@ -1,17 +1,26 @@
-"""Print results and errors of OpenAI's client as JSON. Arguments: ADDRESS KEY LIMITED.
-
-LIMITED is the address of a service with a low rate limit.
-"""
+"""Print results and errors of OpenAI's client as JSON. Arguments: ADDRESS KEY."""
 
 import asyncio
 import json
 import sys
+from itertools import repeat
 
 import openai
 
-address, key, limited = sys.argv[1:]
+address, key = sys.argv[1:]
 TEXTS = ["river bank", "money bank end"]
-client = openai.OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
+
+
+def client_of(kind=openai.OpenAI, api_key=key, max_retries=0):
+    return kind(base_url=f"{address}/v1", api_key=api_key, max_retries=max_retries)
+
+
+def create(client=None, **fields):
+    return (client or client_of()).embeddings.create(model="tiny", **fields)
+
+
+def vectors(answer):
+    return [one.embedding for one in answer.data]
 
 
 def error_of(call, **fields):
@@ -29,66 +38,38 @@ def error_of(call, **fields):
     raise AssertionError("no error")
 
 
-def create_with(key):
-    return client.with_options(api_key=key).embeddings.create
+async def asynchronous():
+    """Ten concurrent requests."""
+    async with client_of(openai.AsyncOpenAI) as client:
+        calls = [create(client, input=TEXTS) for _ in range(10)]
+        return list(map(vectors, await asyncio.gather(*calls)))
+
+
+def over_the_rate():
+    for _ in repeat(None, 100):
+        create(input="end")
 
 
 def count_retries():
-    """Send three requests to the rate-limited service, because a window may end in between."""
-    retrying = openai.OpenAI(base_url=f"{limited}/v1", api_key="none", max_retries=5)
-    raw = [
-        retrying.embeddings.with_raw_response.create(input="end", model="tiny") for _ in range(3)
-    ]
-    assert [len(one.parse().data[0].embedding) for one in raw] == [5] * 3
-    return sum(one.retries_taken for one in raw)
+    """Send more requests than the rate allows to a client that waits."""
+    client = client_of(max_retries=5).embeddings.with_raw_response
+    return sum(client.create(input="end", model="tiny").retries_taken for _ in range(31))
 
 
-async def asynchronous():
-    """Ten concurrent requests."""
-    async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=key) as async_client:
-        calls = [async_client.embeddings.create(input=TEXTS, model="tiny") for _ in range(10)]
-        models = await async_client.models.list()
-        return [
-            [[one.embedding for one in answer.data] for answer in await asyncio.gather(*calls)],
-            [one.id for one in models.data],
-        ]
-
-
-create = client.embeddings.create
-raw = client.embeddings.with_raw_response.create(input=TEXTS, model="tiny")
+raw = client_of().embeddings.with_raw_response.create(input=TEXTS, model="tiny")
 answer = raw.parse()
-sys.stdout.write(
-    json.dumps(
-        {
-            "sent": json.loads(raw.http_response.request.content),
-            "vectors": [one.embedding for one in answer.data],
-            "answer": [answer.object, answer.model, answer.usage.model_dump()],
-            "floats": [
-                one.embedding
-                for one in create(input=TEXTS, model="tiny", encoding_format="float").data
-            ],
-            "cut": create(input="river bank", model="tiny", dimensions=3, user="me")
-            .data[0]
-            .embedding,
-            "zero": create(
-                input=["end", ""], model="tiny", extra_body={"wordless": "zero", "pooling": "mean"}
-            )
-            .data[1]
-            .embedding,
-            "models": [one.id for one in client.models.list()],
-            "model": client.models.retrieve("tiny").model_dump(),
-            "wrong key": error_of(create_with("wrong"), input="end", model="tiny"),
-            "empty": error_of(create, input=["end", ""], model="tiny"),
-            "async": asyncio.run(asynchronous()),
-            "retries": count_retries(),
-            "over its rate": error_of(
-                lambda: [
-                    openai.OpenAI(
-                        base_url=f"{limited}/v1", api_key="x", max_retries=0
-                    ).models.list()
-                    for _ in range(100)
-                ]
-            ),
-        }
-    )
-)
+results = {
+    "sent": json.loads(raw.http_response.request.content),
+    "vectors": vectors(answer),
+    "answer": [answer.object, answer.model, answer.usage.model_dump()],
+    "floats": vectors(create(input=TEXTS, encoding_format="float")),
+    "cut": vectors(create(input="river bank", dimensions=3, user="me"))[0],
+    "zero": vectors(create(input=["end", ""], extra_body={"wordless": "zero"}))[1],
+    "models": [one.id for one in client_of().models.list()],
+    "wrong key": error_of(create, client=client_of(api_key="wrong"), input="end"),
+    "empty": error_of(create, input=["end", ""]),
+    "async": asyncio.run(asynchronous()),
+    "over its rate": error_of(over_the_rate),
+    "retries": count_retries(),
+}
+sys.stdout.write(json.dumps(results))

@@ -1,7 +1,6 @@
 """Applications in this process, and what the tests of this package read from responses."""
 
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -104,23 +103,3 @@ def total(found: Numbers, name: str, **labels: str) -> float:
         for (sample, its_labels), value in found.items()
         if sample == f"polyseme_{name}" and labels.items() <= its_labels
     )
-
-
-def with_address(block, client):
-    """Put the address of the test service into a block."""
-    assert "localhost:8000" in block
-    return block.replace("localhost:8000", f"{client.base_url.host}:{client.base_url.port}")
-
-
-def shell_output(block, client):
-    """Run a block of shell commands; return its standard output."""
-    command = ["sh", "-ec", with_address(block, client)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def python_output(python, block, client):
-    """Run a block of Python code with an interpreter; return its standard output."""
-    command = [python, "-W", "ignore", "-c", with_address(block, client)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout

@@ -1,13 +1,7 @@
-"""Hostile requests, reproducible from a seed, and the check that responses fit the contract.
-
-Bodies are generated from the schemas of the requests, and one of their values is replaced by one
-that fits no field. Tables have what no schema describes: odd JSON, headers, targets and framing.
-"""
+"""Hostile requests, reproducible from a seed, and the check that responses fit the contract."""
 
 import gzip
-import io
 import json
-import math
 import re
 import zlib
 from collections import Counter
@@ -18,37 +12,18 @@ from random import Random
 from typing import Any, NamedTuple
 
 import h11
-import numpy as np
 import orjson
 import zstandard
+from docs.openapi import ProblemResponse
 
 from polyseme.errors import PolysemeError
-from polyseme.http.inference import InferRequest
-from polyseme.operations.compare import CompareRequest
-from polyseme.operations.embed import EmbeddingsRequest
-from polyseme.operations.encode import EncodeRequest
-from polyseme.operations.neighbors import NeighborsRequest
-from polyseme.operations.trace import TraceRequest
-from polyseme.senses.find import SensesRequest
-from polyseme.senses.inventory import ApplySensesRequest
 from tests.conftest import ROOT
+from tests.http.bodies import ALTERNATIVES, BODIES
 from tests.http.service import SECRET as MARK
 from tests.http.service import Address, Response, raw, responses_in
 
-NAME, INFER = "wiki-en", "/v2/models/wiki-en/infer"
-SCHEMAS = {
-    "/v1/encode": EncodeRequest,
-    "/v1/compare": CompareRequest,
-    "/v1/senses": SensesRequest,
-    "/v1/senses/apply": ApplySensesRequest,
-    "/v1/trace": TraceRequest,
-    "/v1/neighbors": NeighborsRequest,
-    "/v1/embeddings": EmbeddingsRequest,
-    INFER: InferRequest,
-}
-"""The schema of the body of each POST route."""
-DEFINITIONS = {path: schema.model_json_schema() for path, schema in SCHEMAS.items()}
-ROUTES = tuple(SCHEMAS)
+INFER = "/v2/models/wiki-en/infer"
+ROUTES = tuple(BODIES)
 
 
 def cells(table: str) -> list[str]:
@@ -59,25 +34,19 @@ def cells(table: str) -> list[str]:
 
 PATHS = (
     *ROUTES,
-    *cells(r"""
-        /v1/models | /v1/models/wiki-en | /livez | /readyz | /openapi.json | /docs | / | /v2
-        /v2/health/ready | /v2/models/wiki-en | /v2/models/wiki-en/ready | /docs/swagger-ui.css
-        /docs/start.js | /page/start.js
-    """),
+    *cells("/v1/models | /v1/models/wiki-en | /livez | /openapi.json | / | /v2 | /page/start.js"),
 )
 TEXT = f"Apple launched a phone {MARK} while I ate an apple."
 VALID: tuple[tuple[str, Any], ...] = (
+    *BODIES.items(),
+    *((path, body) for path, others in ALTERNATIVES.items() for body in others),
     ("/v1/encode", {"input": TEXT}),
     ("/v1/encode", {"input": [["the", MARK, "bank"]], "layers": [0], "dtype": "float16"}),
     ("/v1/encode", {"input": TEXT, "oov": "error", "case": "exact"}),
-    ("/v1/compare", {"occurrences": [{"text": "an apple a day", "word": "apple"}], "map": True}),
-    ("/v1/senses", {"word": "bank", "texts": ["the bank", ["the", MARK, "bank"]]}),
-    ("/v1/trace", {"tokens": ["a", MARK], "embeddings": [[1.0, 0.5], [0.25, 2.0]], "heads": 2}),
-    ("/v1/neighbors", {"vector": [0.5] * 300, "k": 1}),
     ("/v1/embeddings", {"input": [TEXT, "the bank"], "encoding_format": "base64", "user": MARK}),
     (INFER, {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": [TEXT]}]}),
 )
-"""Requests to damage as bytes."""
+"""Requests to damage."""
 
 
 class Hostile(NamedTuple):
@@ -113,48 +82,7 @@ def valid(rng: Random) -> tuple[str, bytes]:
     return path, json.dumps(body).encode()
 
 
-# Bodies from schemas.
-
-WORDS = (
-    "apple",
-    "the river bank",
-    MARK,
-    "",
-    "a" * 700,
-    "n't" * 30,
-    "\u0301\u200d\ufeff",
-    "\U00010000",
-)
-
-
-def generated(schema: dict[str, Any], definitions: dict[str, Any], rng: Random) -> Any:
-    """A value that fits a JSON schema."""
-    if "$ref" in schema:
-        return generated(definitions[schema["$ref"].rpartition("/")[2]], definitions, rng)
-    choices = schema.get("anyOf") or schema.get("oneOf")
-    if choices:
-        return generated(rng.choice(choices), definitions, rng)
-    least, most = schema.get("minimum", 0), schema.get("maximum", 8)
-    value: Any = None
-    match schema.get("type"):
-        case "object":
-            required, fields = schema.get("required", ()), schema.get("properties", {})
-            names = [name for name in fields if name in required or rng.random() < 0.3]
-            value = {name: generated(fields[name], definitions, rng) for name in names}
-        case "array":
-            length = schema.get("minItems", 0) + rng.choice([0, 1, 2])
-            items = schema.get("items", {})
-            value = [generated(items, definitions, rng) for _ in range(length)]
-        case "string":
-            value = NAME if "pattern" in schema else rng.choice(WORDS)
-        case "integer":
-            value = rng.choice([least, least + 1, min(most, 64)])
-        case "number":
-            value = rng.choice([least, 0.5, 1, most])
-        case "boolean":
-            value = rng.random() < 0.5
-    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [value])
-    return rng.choice(values)
+# Bodies.
 
 
 def places(document: Any) -> Iterator[tuple[Any, Any]]:
@@ -168,20 +96,16 @@ def places(document: Any) -> Iterator[tuple[Any, Any]]:
 
 ODD = [
     *cells(r"""
-        null | true | 0 | -1 | 1.5 | "" | " " | [] | [[]] | {} | [null] | [1e308,1e308] | "AAAA"
-        1e308 | -1e308 | 5e-324 | 1e400 | 1e999999999 | 1e-400 | -0.0 | 4294967296 | "====" | NaN
-        Infinity | nan | 01 | +1 | 1. | .5 | 0x10 | 1_000 | 1e | --1 | 99999999999999999999
-        "\\ud800" | "\\udc00\\ud800" | "\\u0000" | "\\u001b[31m" | "\\u202e" | "\n" | "\x00"
-        "\x7f" | "\xff\xfe" | "\xc0\x80" | "\xed\xa0\x80" | "\xf4\x90\x80\x80"
-        {"shape": [1], "data": "AAAA"} | "gASVAAAAAAAAAAB9lC4=" | "../../etc/passwd" | "%2e%2e%2f"
-        "wiki-en/" | "WIKI-EN" | "${HOME}" | "*" | "w\xd1\x96ki-en" | ".hidden" | "{{7*7}}"
-        "%s%n"
+        null | true | 0 | -1 | 1.5 | "" | [] | [[]] | {} | [null] | [1e308,1e308] | "AAAA" | NaN
+        1e308 | -1e308 | 5e-324 | 1e400 | 1e999999999 | -0.0 | 4294967296 | "====" | Infinity | 01
+        1. | 0x10 | 1e | --1 | 99999999999999999999 | "\\ud800" | "\\udc00\\ud800" | "\\u0000"
+        "\\u001b[31m" | "\\u202e" | "\n" | "\x00" | "\xff\xfe" | "\xc0\x80" | "\xed\xa0\x80"
+        {"shape": [1], "data": "AAAA"} | "gASVAAAAAAAAAAB9lC4=" | "../../etc/passwd" | "wiki-en/"
+        "WIKI-EN" | "w\xd1\x96ki-en" | "{{7*7}}" | "%s%n"
     """),
-    *("[" * depth + "]" * depth for depth in (3, 300, 1023, 1024, 1025, 100_000)),
-    *("[" + "1," * many + '"b"]' for many in (63, 64, 2000)),
+    *("[" * depth + "]" * depth for depth in (300, 1025, 100_000)),
+    "[" + "1," * 2000 + '"b"]',
     '{"input":' * 1000 + "1" + "}" * 1000,
-    '"' + "a" * 5000 + '"',
-    "-" + "9" * 400,
     "0." + "1" * 5000,
     "9" * 100_000,
     "[" * 10_000,
@@ -191,10 +115,9 @@ NAMES = (MARK, "", "__proto__", "Input", "input ", "a" * 3000, "$ref")
 
 
 def values(rng: Random) -> Hostile:
-    """A body by its schema with a value, a name or a repetition that does not fit."""
-    path = rng.choice(ROUTES)
-    schema = DEFINITIONS[path]
-    document = generated(schema, schema.get("$defs", {}), rng)
+    """A body with a value, a name or a repetition that does not fit."""
+    path, body = valid(rng)
+    document = json.loads(body)
     where, key = rng.choice([*places(document), (document, MARK)])
     change = rng.randrange(6)
     if change == 0 and isinstance(where, dict):
@@ -211,25 +134,16 @@ def values(rng: Random) -> Hostile:
 
 
 NOT_JSON = cells(r"""
-     { | } | [ | " | {'input': 'a'} | {"input": "a",} | input=a | \x00 | undefined | \xff | // a
-     <?xml version='1.0'?><a/> | {"input": "a"} {} | [1 2] | {"a" 1} | !!python/object | tru | 1
-     "a" | null | [] | {} | {\x00"\x00i\x00
+     { | } | [ | " | {'input': 'a'} | {"input": "a",} | input=a | \x00 | \xff | // a | "a" | null
+     <?xml version='1.0'?><a/> | {"input": "a"} {} | [1 2] | {"a" 1} | tru | [] | {\x00"\x00i\x00
 """)
-LINES = cells(
-    r"""["a"] | ["a", ["b"]] | "\\ud800" | \r | [1] | "" | {} | 5 | "a" | "b" | "c" | [[[[[["""
-)
+LINES = cells(r"""["a"] | ["a", ["b"]] | "\\ud800" | \r | [1] | "" | {} | 5 | "a" | [[[[[[""")
 QUERIES = cells(r"""
     ?input=a | ?layers=99 | ?layers=0,0 | ?include=static, | ?include= | ?truncate=1 | ?model=../x
-    ?dtype=float16&dtype=float32 | ?layers=-1 | ?%00 | ?include=static&include=keys | ?=&=& | ?
-    ?layers=9999999999 | ?MARK=MARK | ?oov=MARK |
+    ?dtype=float16&dtype=float32 | ?layers=-1 | ?%00 | ?=&=& | ? | ?MARK=MARK | ?oov=MARK |
 """)
 PLAIN = json.dumps({"input": MARK}).encode() + b" " * (1 << 22)
-BOMBS = (
-    gzip.compress(gzip.compress(PLAIN, 9, mtime=0), 9, mtime=0),
-    zlib.compress(PLAIN, 9),
-    zstandard.compress(PLAIN, 19),
-    b"PK\x03\x04" + MARK.encode() * 50,
-)
+BOMBS = (gzip.compress(PLAIN, 9, mtime=0), zlib.compress(PLAIN, 9), zstandard.compress(PLAIN, 19))
 
 
 def bodies(rng: Random) -> Hostile:
@@ -249,45 +163,24 @@ def bodies(rng: Random) -> Hostile:
 # Headers, targets and framing.
 
 HEADER_ROWS = r"""
-    Content-Type: text/plain | application/json; charset=utf-16 | APPLICATION/JSON | */*
-    Content-Type: MARK | ; | multipart/form-data; boundary=x | a/b; c=" | /
-    Content-Type: application/octet-stream | application/json, text/html
-    Accept: * | */* | text/html | MARK/MARK | ,,, | application/json;q=0 | application/x-npz
-    Accept: application/x-ndjson | application/json;q=NaN | a/b;q=1e400 | ;q=1 | " | \xff
-    Accept: application/x-npz;q=0.1, */*;q=0
-    Authorization: MARK | , | Bearer MARK | Bearer | Bearer \xff | Basic MARK | Digest MARK
-    Authorization: Bearer a b
-    Origin: https://MARK | null | https://x\x00 | * | \xff
+    Content-Type: text/plain | application/json; charset=utf-16 | MARK | ; | multipart/form-data
+    Accept: * | text/html | MARK/MARK | ,,, | application/json;q=0 | application/x-npz | \xff
+    Accept: application/x-ndjson | application/json;q=NaN | a/b;q=1e400 | ;q=1 | "
+    Authorization: MARK | , | Bearer MARK | Bearer | Bearer \xff | Basic MARK | Bearer a b
+    Origin: https://MARK | null | https://x\x00 | *
     Access-Control-Request-Method: PUT | MARK
-    Access-Control-Request-Headers: MARK | ,,
-    Cookie: MARK | ;;; | ="
-    Range: bytes=0-0 | bytes=-1 | = | bytes=999999999- | bytes=5-2 | MARK=0-1 | bytes
-    Range: bytes=0-18446744073709551616
+    Cookie: MARK | ;;;
+    Range: bytes=0-0 | MARK=0-1 | bytes=0-18446744073709551616
     If-None-Match: * | "MARK"
     If-Modified-Since: MARK | Fri, 31 Dec 9999 23:59:59 GMT
-    If-Match: MARK
-    X-Request-ID: MARK x | MARK; | MARK\tx | <MARK> | MARK%0d%0aX: y | \xff\xfe | MARK" | \x80
-    X-Request-ID: MARK\\n | MARK\x1b[2J | ${jndi:MARK}
-    traceparent: ff-1-1-1 | MARK | 00---
-    traceparent: 00-00000000000000000000000000000000-0000000000000000-01
-    traceparent: 00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01-more
-    tracestate: MARK
+    X-Request-ID: MARK x | <MARK> | MARK%0d%0aX: y | \xff\xfe | MARK" | \x80 | MARK\x1b[2J
+    traceparent: ff-1-1-1 | MARK | 00-00000000000000000000000000000000-0000000000000000-01
     X-Forwarded-For: MARK | 1.2.3.4 | ,,,
-    Forwarded: for=MARK
-    Expect: 100-continue | MARK | 200-ok
+    Expect: 100-continue | MARK
     Upgrade: websocket | h2c
     Connection: Upgrade, HTTP2-Settings | close, close, keep-alive | MARK
-    Transfer-Encoding: chunked, chunked | gzip | identity | gzip, chunked | xchunked
-    Transfer-Encoding: chunked;q=1 | chunked\x00 | \x0bchunked | chunked, | MARK
-    Transfer-Encoding: chunked, identity
-    X-HTTP-Method: DELETE
-    X: \x00 | \x7f | a\rb | a\nb: c | a\r\n  folded | \xe2\x80
-    X-Original-URL: /etc/passwd
-    X-API-Key: MARK
-    Referer: http://x/MARK
-    User-Agent: MARK
-    X-Forwarded-Proto: MARK | http
-    X-Forwarded-Ssl: on
+    Transfer-Encoding: chunked, chunked | gzip | identity | xchunked | chunked\x00 | MARK
+    X: \x00 | \x7f | a\rb | a\nb: c | a\r\n  folded
     SCRIPT_NAME: /MARK
     Host: MARK.example | y |  | a b | \xff | y:99999999
     Content-Length: 5 | -1 | x
@@ -298,13 +191,9 @@ HEADERS = [
         for name, _, values in (row.strip().partition(": ") for row in HEADER_ROWS)
         for value in cells(values)
     ),
-    *cells(r"""
-        X(: a | X\x00: a | \x20X: a | X : a | : a | X\xff: a | X | \t: x | X_Y: a
-    """),
+    *cells(r"X(: a | X\x00: a | \x20X: a | X : a | : a | X\xff: a | X | \t: x | X_Y: a"),
     *(f"{name}: {'a' * 9000}" for name in ("X", "Host", "Authorization", "X-Request-ID", "Cookie")),
     "Accept: " + ",".join(f"a{n}/b" for n in range(300)),
-    "Range: bytes=" + ",".join(f"{n}-{n}" for n in range(200)),
-    "A" * 9000 + ": a",
     "\r\n".join(f"X-{n}: y" for n in range(2000)),
 ]
 """Headers that are wrong, long, obsolete or invalid."""
@@ -323,22 +212,18 @@ def headers(rng: Random) -> Hostile:
 
 
 METHODS = cells(r"""
-    OPTIONS | TRACE | CONNECT | PUT | DELETE | PROPFIND | get | GETS
-    MARK | GGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGG | GET\t | \x00GET | M-SEARCH | GET: | POST,
+    OPTIONS | TRACE | CONNECT | PUT | DELETE | PROPFIND | get | MARK | GET\t | \x00GET | GET:
 """)
 TARGETS = cells(r"""
     {0} | {0} | {0} | http://x{0} | https://x:99999{0} | //x{0} | x{0} | {0}?MARK | {0}#MARK
-    {0};a=b | http://MARK{0} | http://[::1{0} | {0}/ | /{0} | {0}%3Fa | file://{0} | {0}\x80
-    {0}?\xff | {0}??=&& | * |  | http: | ? | # | /% | x:443 | {0}/MARK | /v1/models/../MARK
-    /v1/models/%2e%2e%2fMARK | /page/..%2fMARK | /page/%00MARK | /docs/~MARK
-    /v1/models/wiki-en/%0d%0aSet-Cookie:%20a=bMARK | /page/....//MARK | /v1/..\\MARK | /%u002eMARK
-    /page/%c0%ae/MARK | /page//etc/passwd | /v1/models/%ef%bc%8eMARK | /%22%3E%3Cscript%3EMARK
-    /v1/models/MARK
+    {0};a=b | http://MARK{0} | http://[::1{0} | {0}/ | /{0} | {0}%3Fa | {0}\x80 | {0}?\xff | * |
+    http: | ? | /% | {0}/MARK | /v1/models/../MARK | /v1/models/%2e%2e%2fMARK | /page/%00MARK
+    /v1/models/wiki-en/%0d%0aSet-Cookie:%20a=bMARK | /page/....//MARK | /v1/..\\MARK
+    /page/%c0%ae/MARK | /page//etc/passwd | /%22%3E%3Cscript%3EMARK | /v1/models/MARK
 """)
 VERSIONS = cells(r"""
-    \x20HTTP/0.9 |  | \x20HTTP/1.0 | \x20HTTP/1.0 | \x20HTTP/2.0
-    \x20HTTP/9.9 | \x20HTTP/1.1.1 | \x20http/1.1 | \x20\x20HTTP/1.1 | \tHTTP/1.1 | \x20HTTP/1.1 x
-    \x20HTTP/ | \x20ICY/1.0 | \x20HTTP/1.\xb2
+    \x20HTTP/0.9 |  | \x20HTTP/1.0 | \x20HTTP/2.0 | \x20HTTP/1.1.1 | \x20http/1.1
+    \x20\x20HTTP/1.1 | \x20HTTP/1.1 x | \x20HTTP/ | \x20ICY/1.0 | \x20HTTP/1.\xb2
 """)
 
 
@@ -353,16 +238,11 @@ def lines(rng: Random) -> Hostile:
     return Hostile(head.encode("latin-1", "replace"))
 
 
-PROTOCOLS = [
-    *cells(r"""
-        PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00 | SSH-2.0-OpenSSH_9.0\r\n
-        GET | PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\nHost: localhost\r\n\r\n
-        *1\r\n$4\r\nPING\r\n | \x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02 |  | \n
-        \r\n\r\nGET / HTTP/1.1\r\n\r\n
-    """),
-    "\x00" * 5000,
-    "\r\n" * 3000,
-]
+PROTOCOLS = cells(r"""
+    PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00 | SSH-2.0-OpenSSH_9.0\r\n | GET
+    *1\r\n$4\r\nPING\r\n | \x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02 |
+    \r\n\r\nGET / HTTP/1.1\r\n\r\n
+""")
 
 
 def protocols(rng: Random) -> Hostile:
@@ -371,36 +251,23 @@ def protocols(rng: Random) -> Hostile:
     return Hostile(sent.encode("latin-1") if rng.random() < 0.7 else rng.randbytes(3000))
 
 
-SIZES = cells(r"""
-    {} | {} | {} | -1 | 0x5 | zz |  | ffffffffffffffffff | {}\x20 | +{} | {};a=b | 7fffffff | 0{}
-    1_0
-""")
-ENDS = cells(r"""
-    \r\n0\r\n\r\n | \r\n0\r\n\r\n | \n0\n\n | 0\r\n\r\n | \r\n | \r\n0\r\n | \r\n0\r\nX: y\r\n\r\n
-    xx | \r\n0\r\nContent-Length: 5\r\n\r\n | \r\r0\r\r
-""")
-NUMBERS = cells(r"""
-    {} | {} | -1 | 0x10 | +{} | {}\x20 | {},{} | {}.0 |  | 999999999999999999999999999999 | MARK
-    {}\x00 | 00 | 1 | {}, {}
+CHUNKS = cells(r"""
+    -1\r\n{}\r\n0\r\n\r\n | zz\r\n | ffffffffffffffffff\r\n | {:x};a=b\r\n | +1\r\nx\r\n0\r\n\r\n
+    1\r\nxx | \n0\n\n | 0\r\nX: y\r\n\r\n | 1_0\r\n
 """)
 
 
 def framing(rng: Random) -> Hostile:
-    """Wrong or repeated lengths, and chunks with wrong sizes and ends."""
+    """Wrong lengths, and chunks with wrong sizes and ends."""
     path, body = valid(rng)
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     if rng.random() < 0.5:
-        numbers = [rng.choice(NUMBERS).format(len(body), len(body) + 1)]
-        if rng.random() < 0.3:
-            numbers.append(rng.choice([str(len(body)), "0"]))
-        sent = head + "".join(f"Content-Length: {number}\r\n" for number in numbers) + "\r\n"
-        return Hostile(sent.encode("latin-1") + body, 2)
-    size, end = rng.choice(SIZES).format(f"{len(body):x}"), rng.choice(ENDS)
-    head += "Transfer-Encoding: chunked\r\n\r\n"
-    chunks = size.encode() + b"\r\n" + body + end.encode()
-    if rng.random() < 0.2:
-        chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
-    return Hostile(head.encode() + chunks, 2)
+        length = rng.choice(
+            ["-1", "0x10", "", "9" * 30, MARK, f"{len(body)}.0", "1", f"+{len(body)}"]
+        )
+        return Hostile(f"{head}Content-Length: {length}\r\n\r\n".encode() + body, 2)
+    chunks = rng.choice(CHUNKS).format(len(body)).encode() + body
+    return Hostile(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunks, 2)
 
 
 HIDDEN = f"GET /livez?{MARK} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
@@ -457,9 +324,8 @@ def hostile(seed: int, number: int) -> Hostile:
 # The contract.
 
 PROBLEM = "application/problem+json"
-_MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "code": str, "hint": str}
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_STAGE = re.compile(r"[a-z_]+;dur=(\d+(?:\.\d+)?)")
+_TIMING = re.compile(r"([a-z_]+;dur=\d+(\.\d+)?(, |$))+")
 _POINTER = re.compile(r"(/(\d{1,9}|[A-Za-z_][A-Za-z0-9_]{0,31}))*")
 _INTERNALS = re.compile(
     rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|"
@@ -494,52 +360,29 @@ def violation(response: Response, method: str = "GET") -> str | None:
 
 
 def _check_headers(response: Response) -> None:
-    sent_id = response.headers["x-request-id"]
-    assert _REQUEST_ID.fullmatch(sent_id), f"request id {sent_id!r}"
-    for stage in response.headers["server-timing"].split(", "):
-        found = _STAGE.fullmatch(stage)
-        assert found and math.isfinite(float(found[1])), f"stage {stage!r}"
-    others = [value for name, value in response.headers.items() if name != "x-request-id"]
-    assert not any(MARK in value.lower() for value in others), "a header repeats the request"
+    headers = dict(response.headers)
+    assert _REQUEST_ID.fullmatch(headers.pop("x-request-id")), "the request id"
+    assert _TIMING.fullmatch(headers["server-timing"]), headers["server-timing"]
+    assert MARK not in str(headers).lower(), "a header repeats the request"
     if response.status in {429, 503}:
-        assert int(response.headers["retry-after"]) >= 1
+        assert int(headers["retry-after"]) >= 1
 
 
 def _check_success(response: Response) -> None:
     if response.kind == "application/json":
         orjson.loads(response.body)
     elif response.kind == "application/x-ndjson":
-        assert all(map(_valid_line, response.body.splitlines()))
-    elif response.kind == "application/x-npz":
-        with np.load(io.BytesIO(response.body), allow_pickle=False) as arrays:
-            assert all(np.isfinite(arrays[name]).all() for name in arrays)
-    elif response.kind == "application/octet-stream":
-        _check_tensors(response)
-
-
-def _valid_line(line: bytes) -> bool:
-    document = orjson.loads(line)
-    return document.keys() >= {"tokens", "truncated"} or "complete" in document
-
-
-def _check_tensors(response: Response) -> None:
-    length = int(response.headers["inference-header-content-length"])
-    outputs = orjson.loads(response.body[:length])["outputs"]
-    sizes = [one.get("parameters", {}).get("binary_data_size", 0) for one in outputs]
-    assert length + sum(sizes) == len(response.body), "bytes that no tensor has"
+        for line in response.body.splitlines():
+            orjson.loads(line)
 
 
 def _check_problem(response: Response) -> None:
     document = orjson.loads(response.body)
-    for member, kind in _MEMBERS.items():
-        assert type(document[member]) is kind, f"{member}: {document[member]!r}"
+    ProblemResponse.model_validate(document)
     assert document["status"] == response.status
     assert (response.status, document["code"]) in CODES, document["code"]
     assert document["type"] == f"urn:polyseme:error:{document['code']}"
     assert document["request_id"] == response.headers["x-request-id"]
-    assert document["detail"].endswith((".", "?")) and document["hint"].endswith(".")
-    if response.status == 422:
-        assert all({"pointer", "message"} == set(one) for one in document["errors"])
     # A pointer may name an unknown field of the request, but only a plain name.
     pointers = [one["pointer"] for one in document.get("errors", ())]
     assert all(map(_POINTER.fullmatch, pointers)), pointers
@@ -552,9 +395,6 @@ def _check_problem(response: Response) -> None:
 # Sending.
 
 THREADS = 4
-_INTERVAL = 250
-"""Number of hostile requests of a thread between two ordinary ones."""
-_MAX_FAULTS = 20
 ORDINARY = posted("/v1/encode", b'{"input": "the bank of the river", "include": ["contextual"]}')
 
 
@@ -562,7 +402,6 @@ ORDINARY = posted("/v1/encode", b'{"input": "the bank of the river", "include": 
 class Outcome:
     """The results of some requests."""
 
-    sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     """by status, and `ended` if the connection ended without a response"""
     kinds: Counter[str] = field(default_factory=Counter)
@@ -570,7 +409,6 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
 
     def add(self, other: "Outcome") -> None:
-        self.sent += other.sent
         self.statuses += other.statuses
         self.kinds += other.kinds
         self.faults += other.faults
@@ -581,43 +419,28 @@ def exchange(address: Address, sent: bytes, method: str = "GET") -> list[Respons
     return responses_in(raw(address, sent), method)
 
 
-def send(address: Address, seed: int, numbers: Iterable[int]) -> Outcome:
-    """Send the requests of some numbers one by one, with ordinary ones in between."""
-    outcome = Outcome()
-    (expected,) = exchange(address, ORDINARY)
-    for count, number in enumerate(numbers):
-        one = hostile(seed, number)
-        for fault in _faults(address, one, outcome):
-            outcome.faults.append(f"number {number}, {one.kind}: {fault}: {one.sent[:300]!r}")
-        outcome.sent += 1
-        if count % _INTERVAL == 0:
-            bodies = [response.body for response in exchange(address, ORDINARY)]
-            if bodies != [expected.body]:
-                outcome.faults.append(f"after number {number}: another ordinary response")
-        if len(outcome.faults) > _MAX_FAULTS:
-            break
-    return outcome
-
-
-def _faults(address: Address, one: Hostile, outcome: Outcome) -> Iterator[str]:
+def send(address: Address, seed: int, number: int) -> Outcome:
+    """Send the request of a number."""
+    request = hostile(seed, number)
     try:
-        responses = exchange(address, one.sent, one.method)
+        responses = exchange(address, request.sent, request.method)
     except (OSError, h11.RemoteProtocolError, AssertionError) as error:
-        yield f"{type(error).__name__}: {error}"
-        return
+        responses, violations = [], [f"{type(error).__name__}: {error}"]
+    else:
+        found = (violation(response, request.method) for response in responses)
+        violations = list(filter(None, found))
+        if len(responses) > request.max_responses:
+            violations.append(f"{len(responses)} responses")
     statuses = [str(response.status) for response in responses] or ["ended"]
-    outcome.statuses.update(statuses)
-    outcome.kinds.update(f"{one.kind} {status}" for status in statuses)
-    if len(responses) > one.max_responses:
-        yield f"{len(responses)} responses"
-    yield from filter(None, (violation(response, one.method) for response in responses))
+    kinds = Counter(f"{request.kind} {status}" for status in statuses)
+    described = f"{request.kind} {number}: {request.sent[:300]!r}"
+    return Outcome(Counter(statuses), kinds, [f"{one}: {described}" for one in violations])
 
 
 def send_all(address: Address, seed: int, numbers: Sequence[int]) -> Outcome:
     """Send the requests of some numbers from several threads."""
     total = Outcome()
     with ThreadPoolExecutor(THREADS) as pool:
-        parts = [numbers[first::THREADS] for first in range(THREADS)]
-        for outcome in pool.map(lambda part: send(address, seed, part), parts):
+        for outcome in pool.map(lambda number: send(address, seed, number), numbers):
             total.add(outcome)
     return total

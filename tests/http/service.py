@@ -71,14 +71,8 @@ class Service(NamedTuple):
 
     def wait_for_workers(self, number: int = 2, but: set[int] = frozenset()) -> list[int]:
         """Wait until exactly `number` workers run, and none of `but`; return them."""
-        found: list[int] = []
-
-        def all_run() -> bool:
-            found[:] = self.workers()
-            return len(found) == number and not set(found) & but
-
-        until(all_run)
-        return found
+        until(lambda: len(self.workers()) == number and not set(self.workers()) & but)
+        return self.workers()
 
     def signal(self, number: int) -> None:
         """Send a signal to the master."""
@@ -105,18 +99,18 @@ class Service(NamedTuple):
 
     def every_worker(self, ask: Callable[[], Any]) -> list[Any]:
         """Send a request to each worker while the others are stopped; return the results."""
-        found = []
+        results = []
         workers = self.wait_for_workers(self.number)
         for worker in workers:
-            others = [other for other in workers if other != worker]
+            others = set(workers) - {worker}
             for other in others:
                 os.kill(other, signal.SIGSTOP)
             try:
-                found.append(ask())
+                results.append(ask())
             finally:
                 for other in others:
                     os.kill(other, signal.SIGCONT)
-        return found
+        return results
 
 
 def runs(pid: int, program: Path) -> bool:
@@ -303,11 +297,6 @@ class Caller:
         return next_response(self._http, lambda: self.socket.recv(1 << 18))
 
     @property
-    def reusable(self) -> bool:
-        """Whether the connection may carry another request."""
-        return self._http.their_state is self._http.our_state is h11.DONE
-
-    @property
     def closed(self) -> bool:
         """Whether the service has ended the connection; waits until it does."""
         try:
@@ -317,10 +306,7 @@ class Caller:
 
 
 class LoadClient(threading.Thread):
-    """Sends requests one by one, on a keep-alive connection or on a new one for each request.
-
-    A keep-alive connection is replaced after `Connection: close` and after an error.
-    """
+    """Sends requests one by one, on a keep-alive connection or on a new one for each request."""
 
     def __init__(self, service: Service, *, kept: bool) -> None:
         super().__init__(daemon=True)
@@ -332,30 +318,28 @@ class LoadClient(threading.Thread):
         """the client's port and the reason, for each request without its response"""
 
     def run(self) -> None:
-        caller = None
         while not self.stopping.is_set():
-            if caller is None:
-                try:
-                    caller = Caller(self.service)
-                except ConnectionError:
-                    self.refused += 1
-                    self.stopping.wait(0.01)
-                    continue
-            port = caller.socket.getsockname()[1]
             try:
+                caller = Caller(self.service)
+            except ConnectionError:
+                self.refused += 1
+                self.stopping.wait(0.01)
+            else:
+                with caller:
+                    self.use(caller)
+
+    def use(self, caller: Caller) -> None:
+        """Send requests until the connection or the test ends."""
+        port = caller.socket.getsockname()[1]
+        try:
+            while not self.stopping.is_set():
                 status, headers, body = caller.ask(posted(SHORT))
-            except (OSError, h11.RemoteProtocolError) as error:
-                self.lost.append((port, repr(error)))
-                caller.socket.close()
-                caller = None
-                continue
-            self.answered += 1
-            self.bodies.add(body if status == 200 else str(status).encode())
-            if not self.kept or headers.get("connection") == "close":
-                caller.socket.close()
-                caller = None
-        if caller is not None:
-            caller.socket.close()
+                self.answered += 1
+                self.bodies.add(body if status == 200 else str(status).encode())
+                if not self.kept or headers.get("connection") == "close":
+                    return
+        except (OSError, h11.RemoteProtocolError) as error:
+            self.lost.append((port, repr(error)))
 
 
 class Load:

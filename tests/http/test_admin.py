@@ -16,6 +16,7 @@ from tests.conftest import free_port, start
 from tests.http.conftest import numbers, total
 from tests.http.service import SHORT, WAIT, Caller, Service, posted, running, runs, until
 
+KEY = "kq7Jx2mV9sW4"
 PATHS = ("/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
 
 
@@ -23,43 +24,49 @@ PATHS = ("/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
 def administered(folder: Path, **settings: object) -> Iterator[tuple[Service, httpx.Client]]:
     """Start a service with a port for probes and metrics; yield it and a client of that port."""
     port = free_port()
+    headers = {"Authorization": f"Bearer {KEY}"}
     with (
         running(folder, admin_port=port, **settings) as service,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=WAIT) as admin,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=WAIT, headers=headers) as admin,
     ):
         yield service, admin
 
 
+@pytest.fixture(scope="module")
+def single(tmp_path_factory) -> Iterator[tuple[Service, httpx.Client]]:
+    """A service of one worker with one thread."""
+    folder = tmp_path_factory.mktemp("single")
+    with administered(folder, workers=1, threads=1, timeout=3600, log_format="json") as made:
+        yield made
+
+
 def admin_process(service: Service) -> int:
     """The process ID of the child that is no worker: the one that has no connection to serve."""
-    children = Path(f"/proc/{service.master}/task/{service.master}/children").read_text().split()
-    return min(map(int, children))  # it starts first
+    return min(service.workers())  # it starts first
 
 
-def test_the_port_has_probes_and_metrics_alone_and_no_other_service_gets_it(tmp_path) -> None:
-    with administered(tmp_path, timeout=3600) as (service, admin):
-        workers = set(service.workers()) - {admin_process(service)}
-        for worker in workers:
-            os.kill(worker, signal.SIGSTOP)
+def test_the_port_has_probes_and_metrics_alone_and_is_of_one_service(single, tmp_path) -> None:
+    service, admin = single
+    (worker,) = set(service.workers()) - {admin_process(service)}
+    os.kill(worker, signal.SIGSTOP)
+    try:
         for path in PATHS:
-            for _ in range(3):
-                response = admin.get(path, headers={"Host": "any.example"})
-                assert response.status_code == 200
-                assert response.headers["x-request-id"]
+            response = admin.get(path, headers={"Host": "any.example"})
+            assert response.status_code == 200
+            assert response.headers["x-request-id"]
             assert admin.head(path).status_code == 200
-        for path in ("/", "/docs", "/v1/models", "/v1/encode", "/livez/", "//livez"):
+        for path in ("/", "/v1/encode", "/livez/", "//livez"):
             for response in (admin.get(path), admin.post(path, json=SHORT)):
                 assert (response.status_code, response.json()["code"]) == (404, "unknown_route")
-        (tmp_path / "other").mkdir()
         with pytest.raises(AssertionError, match="--admin-port selects another one"):
-            start(tmp_path / "other" / "log", admin_port=admin.base_url.port)
-        for worker in workers:
-            os.kill(worker, signal.SIGCONT)
+            start(tmp_path / "log", admin_port=admin.base_url.port)
+    finally:
+        os.kill(worker, signal.SIGCONT)
 
 
-def test_waiting_requests_are_counted_and_their_time_is_reported(tmp_path) -> None:
-    settings = {"workers": 1, "threads": 1, "log_format": "json"}
-    with administered(tmp_path, **settings) as (service, admin), ExitStack() as stack:
+def test_waiting_requests_are_counted_and_their_time_is_reported(single) -> None:
+    service, admin = single
+    with ExitStack() as stack:
         busy, *others = [stack.enter_context(Caller(service)) for _ in range(4)]
         busy.hold_thread()
         for other in others:
@@ -79,17 +86,35 @@ def test_waiting_requests_are_counted_and_their_time_is_reported(tmp_path) -> No
     assert all(line["wait_ms"] < line["ms"] for line in lines)
 
 
-def test_the_port_shows_keys_models_and_draining_of_the_service(tmp_path) -> None:
-    settings = {"api_keys": "kq7Jx2mV9sW4", "graceful_timeout": 80, "drain_seconds": 60}
-    with administered(tmp_path, **settings) as (service, admin):
-        assert admin.get("/metrics").status_code == 401
-        headers = {"Authorization": "Bearer kq7Jx2mV9sW4"}
-        assert admin.get("/metrics", headers=headers).status_code == 200
-        assert admin.get("/readyz").json()["status"] == "ready"
-        before = admin_process(service)
-        service.signal(signal.SIGHUP)
-        until(lambda: admin_process(service) != before)
-        until(lambda: admin.get("/readyz").status_code, 200)
+def test_counts_and_files_stay_over_reloads_and_kills_until_the_end(tmp_path, monkeypatch) -> None:
+    (tmp_path / "metrics").mkdir()
+    monkeypatch.setenv(DIRECTORY, str(tmp_path / "metrics"))
+    settings = {"api_keys": KEY, "graceful_timeout": 80, "drain_seconds": 60}
+    with administered(tmp_path, workers=1, **settings) as (service, admin):
+        (metrics,) = (tmp_path / "metrics").iterdir()
+        assert admin.get("/metrics", headers={"Authorization": ""}).status_code == 401
+
+        def counted() -> list[float]:
+            found = numbers(admin)
+            encoded = total(found, "requests_total", route="/v1/encode", status="200")
+            return [encoded, total(found, "worker_starts_total"), total(found, "workers")]
+
+        for count in range(1, 4):
+            authorized = {"Authorization": f"Bearer {KEY}"}
+            assert service.ask("POST", "/v1/encode", SHORT, **authorized)[0] == 200
+            until(counted, [count, count, 1])  # after the response
+            before = set(service.workers())
+            if count < 3:
+                service.signal(signal.SIGHUP)
+                service.wait_for_workers(2, but=before)
+                until(lambda: admin.get("/readyz").status_code, 200)
+            else:
+                os.kill(max(before - {admin_process(service)}), signal.SIGKILL)
+                service.wait_for_workers(2, but={max(before)})
+            until(counted, [count, count + 1, 1])
+        # At most twice as many workers as usual live at the same time.
+        slots = {path.stem.rpartition("_")[2] for path in metrics.glob("*.db")}
+        assert slots <= {"master", "admin", "1", "2"}
         service.signal(signal.SIGTERM)
         until(lambda: admin.get("/readyz").status_code, 503)
         assert admin.get("/livez").status_code == 200
@@ -97,59 +122,11 @@ def test_the_port_shows_keys_models_and_draining_of_the_service(tmp_path) -> Non
         service.process.wait(WAIT)
         with pytest.raises(httpx.ConnectError):
             admin.get("/livez")
-
-
-def test_the_process_ends_with_a_killed_master(tmp_path) -> None:
-    with administered(tmp_path) as (service, _):
-        children = service.workers()
-        program = Path(f"/proc/{service.master}/exe").readlink()
-        assert len(children) == 3
-        os.kill(service.master, signal.SIGKILL)
-        service.process.wait(WAIT)
-        until(lambda: not any(runs(pid, program) for pid in children))
-
-
-def test_counts_stay_and_files_stay_the_same_over_reloads(tmp_path, monkeypatch) -> None:
-    (tmp_path / "metrics").mkdir()
-    monkeypatch.setenv(DIRECTORY, str(tmp_path / "metrics"))
-    with running(tmp_path) as service, httpx.Client(base_url=service.url, timeout=WAIT) as client:
-        names = set[str]()
-        for count in range(1, 4):
-            assert service.ask("POST", "/v1/encode", SHORT)[0] == 200
-            service.reload()
-            # A worker counts itself some time after its process exists.
-            until(lambda: total(numbers(client), "worker_starts_total"), 2 + 2 * count)
-            until(lambda: total(numbers(client), "workers"), 2)
-            found = numbers(client)
-            assert total(found, "requests_total", route="/v1/encode", status="200") == count
-            assert total(found, "worker_starts_total") == 2 + 2 * count
-            names |= {path.name for path in tmp_path.glob("metrics/*/*.db")}
-        # At most twice as many workers as usual live at the same time.
-        slots = {name.removesuffix(".db").rpartition("_")[2] for name in names}
-        assert slots <= {"master", "1", "2", "3", "4"}
     assert list((tmp_path / "metrics").iterdir()) == []
 
 
-def test_a_killed_worker_loses_no_counts_and_leaves_no_gauges(tmp_path) -> None:
-    with running(tmp_path, workers=1) as service:
-        with httpx.Client(base_url=service.url, timeout=WAIT) as client:
-
-            def counted() -> float:
-                return total(numbers(client), "requests_total", route="/v1/encode", status="200")
-
-            for _ in range(3):
-                assert service.ask("POST", "/v1/encode", SHORT)[0] == 200
-            until(counted, 3)  # after the response
-            (worker,) = service.workers()
-            os.kill(worker, signal.SIGKILL)
-            service.wait_for_workers(1, but={worker})
-        with httpx.Client(base_url=service.url, timeout=WAIT) as client:
-            assert counted() == 3
-            assert total(numbers(client), "workers") == 1
-
-
 @pytest.mark.slow
-def test_the_next_start_removes_what_a_killed_service_left(tmp_path, monkeypatch) -> None:
+def test_the_next_start_removes_what_a_killed_master_left(tmp_path, monkeypatch) -> None:
     for name in ("metrics", "one", "two"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv(DIRECTORY, str(tmp_path / "metrics"))
@@ -157,10 +134,14 @@ def test_the_next_start_removes_what_a_killed_service_left(tmp_path, monkeypatch
     def left() -> set[Path]:
         return set((tmp_path / "metrics").iterdir())
 
-    with running(tmp_path / "one") as service:
+    with administered(tmp_path / "one") as (service, _):
         (killed,) = left()
+        children = service.workers()
+        program = Path(f"/proc/{service.master}/exe").readlink()
+        assert len(children) == 3
         os.kill(service.master, signal.SIGKILL)
         service.process.wait(WAIT)
+        until(lambda: not any(runs(pid, program) for pid in children))
     assert left() == {killed}
     with running(tmp_path / "one"):
         (used,) = left()

@@ -1,12 +1,33 @@
-"""The requests of docs/api.md are answered as the page says."""
+"""The requests of the pages are answered as the pages say, also with clients of others."""
 
 import json
 import re
+import shutil
+import subprocess
+
+import pytest
 
 from tests.conftest import ROOT
+from tests.environments import python_of
+from tests.pages import section
 from tests.test_readme import require_fragments
 
 PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
+CLIENTS = {
+    "triton": section("api.md", "The Open Inference Protocol"),
+    "openai": section("pipelines.md", "OpenAI's clients"),
+}
+COMMANDS = [
+    block
+    for text in CLIENTS.values()
+    for block in re.findall(r"```sh\n([^`]*)```\n\n```json\n(.*?)```", text, re.DOTALL)
+]
+
+
+def with_address(block, client):
+    """Put the address of the test service into a block."""
+    assert "localhost:8000" in block
+    return block.replace("localhost:8000", f"{client.base_url.host}:{client.base_url.port}")
 
 
 def test_the_requests_of_the_page_are_answered(client):
@@ -15,9 +36,6 @@ def test_the_requests_of_the_page_are_answered(client):
     assert list(found) == ["encode", "trace", "neighbors", "embeddings"]
     for route, body in found.items():
         assert client.post(f"/v1/{route}", json=body).status_code == 200, route
-
-
-def test_the_analogy_of_the_page_has_its_neighbors(client):
     ((body, answer),) = re.findall(r"/v1/neighbors --json '(.*)'\n```\n```json\n([^`]+)", PAGE)
     require_fragments(answer, client.post("/v1/neighbors", json=json.loads(body)).text)
 
@@ -30,13 +48,28 @@ def test_the_last_line_of_a_stream_is_the_documented_one(client):
     assert json.loads(answer.text.splitlines()[-1]) == json.loads(last)
 
 
-def test_the_other_routes_of_the_page_exist(client):
-    _, _, table = PAGE.partition("## Other routes\n")
-    routes = re.findall(r"`GET (\S+)`", table)
-    assert len(routes) == 6
+def test_the_other_routes_of_the_page_respond(client):
+    routes = re.findall(r"`GET (/\S*)`", PAGE)
+    assert len(routes) > 9
     for route in routes:
-        answer = client.get(route.replace("NAME", "wiki-en"))
-        assert answer.status_code == 200, route
-    # The last row: the root is the web interface, not a redirection to /docs.
-    assert table.rstrip().splitlines()[-1].startswith("| `GET /` | [the web interface]")
-    assert b"<title>Polyseme</title>" in answer.content
+        assert client.get(route.replace("NAME", "wiki-en")).status_code == 200, route
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_commands_give_the_responses_of_the_page(live_client):
+    assert len(COMMANDS) == 5
+    for command, answer in COMMANDS:
+        shell = ["sh", "-ec", with_address(command, live_client)]
+        done = subprocess.run(shell, capture_output=True, text=True, check=True)
+        require_fragments(answer, done.stdout)
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("environment", CLIENTS)
+def test_clients_print_the_documented_output(live_client, environment):
+    pattern = r"```python\n(.*?)```\n\n```text\n(.*?)```"
+    blocks = re.findall(pattern, CLIENTS[environment], re.DOTALL)
+    code, expected = map("".join, zip(*blocks, strict=True))
+    command = [python_of(environment), "-W", "ignore", "-c", with_address(code, live_client)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == (expected, 0), done.stderr

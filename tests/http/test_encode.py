@@ -13,8 +13,6 @@ from polyseme.operations.encode import UNSEGMENTED
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, WORDS, write_tiny
 
-SENTENCE = "Apple launched a new phone while I was eating an apple."
-
 
 def encode(client: httpx.Client, **body: object) -> dict:
     answer = client.post("/v1/encode", json=body)
@@ -25,16 +23,14 @@ def encode(client: httpx.Client, **body: object) -> dict:
 
 
 def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(client):
-    sentences = [" ".join(SENTENCE.split()[: 1 + i % 11] * (1 + i % 3)) for i in range(40)]
-    include = ["static", "contextual", "attention"]
-    batch = encode(client, input=sentences, encoding="base64", include=include)["results"]
+    sentences = [" ".join(WORDS[: 1 + i % 11] * (1 + i % 3)) for i in range(40)]
+    batch = encode(client, input=sentences, encoding="base64")["results"]
 
     def alone(sentence: str) -> dict:
-        return encode(client, input=sentence, encoding="base64", include=include)["results"][0]
+        return encode(client, input=sentence, encoding="base64")["results"][0]
 
     with ThreadPoolExecutor(8) as pool:
-        for together, one in zip(batch, pool.map(alone, sentences), strict=True):
-            assert together == one
+        assert list(pool.map(alone, sentences)) == batch
 
 
 def test_every_response_has_a_request_id_and_stages(client: httpx.Client) -> None:
@@ -66,7 +62,6 @@ def lines(client: httpx.Client, **body: object) -> list[dict]:
     "body",
     [
         {"include": ["static", "contextual", "attention", "scores"], "encoding": "base64"},
-        {"include": ["contextual", "attention"], "heads": "mean", "dtype": "float16"},
         {"include": []},
     ],
 )
@@ -81,7 +76,6 @@ def test_ndjson_has_the_results_of_json_and_a_last_line_with_the_usage(client, b
     ("text", "has_note"),
     [
         ("私は銀行に行った。", True),
-        ("ธนาคาร", True),
         ("東京 銀行 river 東", True),
         ("東京 river", False),
         ("qzxy é", False),
@@ -90,11 +84,8 @@ def test_ndjson_has_the_results_of_json_and_a_last_line_with_the_usage(client, b
 def test_a_text_that_cannot_be_segmented_has_a_note(client, text, has_note):
     whole = client.post("/v1/encode", json={"input": ["river", text]}).json()
     *_, last = lines(client, input=["river", text])
-    occurrences = [{"text": f"river {text}", "word": "river"}] * 2
-    compared = client.post("/v1/compare", json={"occurrences": occurrences}).json()
     notes = [UNSEGMENTED] if has_note else None
     assert whole.get("notes") == last.get("notes") == notes
-    assert (UNSEGMENTED in compared["notes"]) == has_note
     assert "notes" not in client.post("/v1/encode", json={"input": [["river", text]]}).json()
 
 
@@ -112,19 +103,15 @@ def test_an_ndjson_body_takes_its_fields_from_the_query(client: httpx.Client) ->
     response = client.post("/v1/encode", content='["river", "bank"]\n["a"]', headers=headers)
     first, _ = response.json()["results"]
     assert [token["text"] for token in first["tokens"]] == ["river", "bank"]
-    for query, content, status, code, pointer in (
-        ("?dtype=float64", '"a"', 422, "invalid", "/dtype"),
-        ("?truncate=yes", '"a"', 422, "invalid", "/truncate"),
-        ("?phrases=1", '"a"', 422, "invalid", "/phrases"),
-        ("?share=4.01", '"a"', 422, "invalid", "/share"),
-        ("?input=a", '"a"', 422, "invalid", "/input"),
-        ("", '"a"\n5', 422, "invalid", "/input/1"),
-        ("", '"a"\n{', 400, "not_json", None),
+    for query, content, pointer in (
+        ("?dtype=float64", '"a"', "/dtype"),
+        ("?truncate=yes", '"a"', "/truncate"),
+        ("?share=4.01", '"a"', "/share"),
+        ("?input=a", '"a"', "/input"),
+        ("", '"a"\n5', "/input/1"),
     ):
         response = client.post(f"/v1/encode{query}", content=content, headers=headers)
-        document = expect_problem(response, status, code)
-        if pointer:
-            assert document["errors"][0]["pointer"] == pointer
+        assert expect_problem(response, 422, "invalid")["errors"][0]["pointer"] == pointer
 
 
 @pytest.mark.parametrize("accept", ["application/json", NDJSON, NPZ])

@@ -1,112 +1,69 @@
 """The errors of the API and its limits."""
 
 import json
-from typing import Any
 
 import httpx
 import pytest
 
 from polyseme.errors import UnknownRouteError
 from tests.conftest import BUNDLED_NAMES
+from tests.http.bodies import BODIES
 from tests.http.conftest import SECRET, expect_problem
 from tests.http.tensors import request
 
 
-def encoded(value: Any) -> bytes:
-    return json.dumps(value).encode()
-
-
-def pointers(document: dict) -> list[str]:
-    return [error["pointer"] for error in document["errors"]]
-
-
 @pytest.mark.parametrize(
-    ("body", "problem"),
+    ("kind", "body", "problem"),
     [
-        (b"", "is empty."),
-        (b" \n", "is empty."),
-        (b"{", "is not well-formed JSON at line 1, column 2."),
-        (b'{"input": "s3cretqx",}', "is not well-formed JSON at line 1, column 21."),
-        ('{"ä":\n "s3cretqx",}'.encode(), "is not well-formed JSON at line 2, column 12."),
-        (b'{"input": NaN}', "is not well-formed JSON at line 1, column 11."),
-        (b'{"input": "\\ud800"}', "is not well-formed JSON at line 1, column 12."),
-        (b'{"input": "\xff\xfe"}', "is not UTF-8 at byte 11."),
-        ('{"input": "s3cretqx"}'.encode("utf-16"), "is not UTF-8 at byte 0."),
-        (b"[" * 10_000, "is nested too deeply."),
-        (b'{"input": "a"} {"input": "b"}', "is not well-formed JSON at line 1, column 16."),
-        (b'{"embeddings": [[-1e999]]}', "is not well-formed JSON at line 1, column 18."),
+        ("json", b"", "The body is empty."),
+        ("json", b"{", "The body is not well-formed JSON at line 1, column 2."),
+        (
+            "json",
+            b'{"\xc3\xa4":\n "s3cretqx",}',
+            "The body is not well-formed JSON at line 2, column 12.",
+        ),
+        ("json", b'{"input": "\\ud800"}', "The body is not well-formed JSON at line 1, column 12."),
+        ("json", b'{"input": "\xff\xfe"}', "The body is not UTF-8 at byte 11."),
+        ("json", b"[" * 10_000, "The body is nested too deeply."),
+        ("json", b'{"a": [-1e999]}', "The body is not well-formed JSON at line 1, column 8."),
+        (
+            "x-ndjson",
+            b'"a"\n"s3cretqx\n"b"',
+            "Line 2 of the body is not well-formed JSON at column 10.",
+        ),
+        ("x-ndjson", b'"a"\n\n"c"', "Line 2 of the body is empty."),
+        ("x-ndjson", b'"a"\n"b"\n"\xff"', "Line 3 of the body is not UTF-8 at byte 1."),
     ],
 )
-def test_a_body_that_is_not_json_is_a_400_with_the_position(client, body, problem):
-    headers = {"Content-Type": "application/json"}
-    answer = client.post("/v1/encode", content=body, headers=headers)
-    assert expect_problem(answer, 400, "not_json")["detail"] == f"The body {problem}"
-
-
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
-        (b'"a"\n"s3cretqx\n"b"', "Line 2 of the body is not well-formed JSON at column 10."),
-        (b'"a"\r\n"b",\r\n"c"', "Line 2 of the body is not well-formed JSON at column 4."),
-        (b'"a"\n\n"c"', "Line 2 of the body is empty."),
-        (b'"a"\n"b"\n"\xff"', "Line 3 of the body is not UTF-8 at byte 1."),
-    ],
-)
-def test_a_broken_line_of_ndjson_is_a_400_with_its_number(client, body, problem):
-    headers = {"Content-Type": "application/x-ndjson"}
+def test_a_body_that_is_not_json_is_a_400_with_the_position(client, kind, body, problem):
+    headers = {"Content-Type": f"application/{kind}"}
     answer = client.post("/v1/encode", content=body, headers=headers)
     assert expect_problem(answer, 400, "not_json")["detail"] == problem
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/v1/encode", "/v1/compare", "/v1/trace", "/v1/neighbors", "/v1/senses"),
-        *("/v1/senses/apply", "/v1/embeddings", "/v2/models/wiki-en/infer"),
-    ],
-)
+@pytest.mark.parametrize("path", BODIES)
 def test_a_query_beside_a_json_body_is_a_422(client: httpx.Client, path: str) -> None:
     document = expect_problem(client.post(f"{path}?x={SECRET}", json={}), 422, "invalid")
     message = "has a query string, which is not read"
     assert document["errors"] == [{"pointer": "", "message": message}]
-    assert client.post("/v1/neighbors?", json={"word": "a", "k": 1}).status_code == 200
     assert client.get("/v1/models?x=1").status_code == 200
 
 
 def test_an_unknown_model_is_a_404(client: httpx.Client) -> None:
-    for path, body in (
-        ("/v1/encode", {"input": "a"}),
-        ("/v1/neighbors", {"word": "a"}),
-        ("/v1/trace", {"text": "a"}),
-        ("/v1/compare", {"occurrences": [{"text": "a", "word": "a"}] * 2}),
-    ):
-        answer = client.post(path, json={**body, "model": SECRET})
+    for path in ("/v1/encode", "/v1/compare"):
+        answer = client.post(path, json={**BODIES[path], "model": SECRET})
         detail = expect_problem(answer, 404, "unknown_model")["detail"]
         assert detail == f"There is no model of this name. Available: {', '.join(BUNDLED_NAMES)}."
     expect_problem(client.get(f"/v1/models/{SECRET}"), 404, "unknown_model")
 
 
-WITHOUT = "The path lacks the prefix `/v1`: add it to the client's base URL."
-
-
-@pytest.mark.parametrize(
-    ("path", "hint"),
-    [
-        ("/v1/v1/encode", UnknownRouteError.hint),
-        ("/v1/encode/", UnknownRouteError.hint),
-        ("/encode", WITHOUT),
-        ("/embeddings", WITHOUT),
-        ("/v1/encod", UnknownRouteError.hint),
-        (f"/{SECRET}", UnknownRouteError.hint),
-    ],
-)
+@pytest.mark.parametrize("path", ["/v1/v1/encode", "/v1/encode/", "/encode", f"/{SECRET}"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(client, method, path, hint):
+def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(client, method, path):
     document = expect_problem(client.request(method, path), 404, "unknown_route")
-    assert document["hint"] == hint
+    without = "The path lacks the prefix `/v1`: add it to the client's base URL."
+    assert document["hint"] == (without if path == "/encode" else UnknownRouteError.hint)
     assert path not in json.dumps(document)
-    document = expect_problem(client.get("/page/missing.js"), 404, "unknown_route")
-    assert document["hint"] == UnknownRouteError.hint
 
 
 @pytest.mark.parametrize(
@@ -124,20 +81,16 @@ def test_another_media_type_or_method_is_rejected(client, method, path, headers,
     headers = {"Content-Type": "application/json", **headers}
     answer = client.request(method, path, content=b'{"input": "s3cretqx"}', headers=headers)
     expect_problem(answer, status, code)
-    if path == "/v1/encode" and status == 405:
-        assert set(answer.headers["allow"].split(", ")) == {"POST", "OPTIONS"}
+    assert ("allow" in answer.headers) == (status == 405)
 
 
 @pytest.mark.parametrize(
     "headers",
     [
         {"Accept": "*/*"},
-        {"Accept": "application/*"},
         {"Accept": "text/html, application/json;q=0.1"},
         {"Accept": ""},
-        {"Content-Type": "application/json; charset=utf-8"},
-        {"Content-Type": "Application/JSON"},
-        {"Content-Type": "APPLICATION/json;x=y"},
+        {"Content-Type": "Application/JSON; charset=utf-8"},
     ],
 )
 def test_json_is_accepted_in_any_notation(client: httpx.Client, headers: dict) -> None:
@@ -152,35 +105,27 @@ A = {"text": "a", "word": "a"}
 BAD_FIELDS = [
     ("/v1/encode", {}, ["/input"]),
     ("/v1/encode", {"input": None}, ["/input"]),
-    ("/v1/encode", {"input": 5}, ["/input"]),
     ("/v1/encode", {"input": ["a", "b", "c", 4]}, ["/input/3"]),
     ("/v1/encode", {"input": [["a"], ["b", 5]]}, ["/input/1/1"]),
     ("/v1/encode", {"input": [["a"], "b"]}, ["/input/1"]),
     ("/v1/encode", {"input": "a", "inputs": SECRET}, ["/inputs"]),
     ("/v1/encode", {"input": "a", f"{SECRET} {SECRET}": 1}, [""]),
     ("/v1/encode", {"input": "a", "include": [None]}, ["/include/0"]),
-    ("/v1/encode", {"input": "a", "include": "static"}, ["/include"]),
-    ("/v1/encode", {"input": "a", "layers": [None]}, ["/layers/0"]),
     ("/v1/encode", {"input": "a", "unknown": None}, ["/unknown"]),
-    ("/v1/encode", {"input": "a", "layers": "first"}, ["/layers"]),
     ("/v1/encode", {"input": "a", "layers": [0, 99]}, ["/layers/1"]),
     ("/v1/encode", {"input": "a", "layers": [True]}, ["/layers/0"]),
-    ("/v1/encode", {"input": "a", "heads": "none"}, ["/heads"]),
     ("/v1/encode", {"input": "a", "model": "../../etc/passwd"}, ["/model"]),
     ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, ["/occurrences/0", "/occurrences/1"]),
     ("/v1/compare", {"occurrences": [A, {**A, "word": SECRET}]}, ["/occurrences/1/word"]),
     ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, ["/occurrences/1/nth"]),
     ("/v1/compare", {"occurrences": [A, {**A, "text": ["a", 5]}]}, ["/occurrences/1/text/1"]),
     ("/v1/senses", {"word": "a", "texts": ["a", ["b", ["c"]]]}, ["/texts/1/1"]),
-    ("/v1/neighbors", {"vector": [1.0, "2"]}, ["/vector/1"]),
-    ("/v1/neighbors", {"positive": ["river", None]}, ["/positive/1"]),
-    ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
-    ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
     ("/v1/senses", {}, [""]),
     ("/v1/senses", {"texts": ["a"]}, [""]),
+    ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
+    ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
     ("/v1/trace", {}, [""]),
     ("/v1/trace", {"embeddings": [[1.0]]}, [""]),
-    ("/v1/trace", {"tokens": ["a"], "embeddings": [[]]}, ["/embeddings/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
 ]
 
@@ -189,38 +134,35 @@ BAD_FIELDS = [
 def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
     answer = client.post(path, json=body)
     document = expect_problem(answer, 422, "invalid")
-    assert pointers(document) == expected
+    assert [one["pointer"] for one in document["errors"]] == expected
     assert all(error["message"] for error in document["errors"])
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "detail"),
+    ("body", "detail"),
     [
-        ("/v1/encode", {}, "`input`: is required."),
-        ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, "`occurrences[1].nth`: "),
-        ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, " There is one more error."),
-        ("/v1/encode", {"inputs": "a"}, "`input`? There is one more error."),
-        ("/v1/encode", {"inputs": "a", "x": 1}, "`input`? There are 2 more errors."),
-        ("/v1/encode", {"input": "a", "heds": "mean"}, "did you mean `heads`?"),
-        ("/v1/encode", {"input": "a", "s3cr et": 1}, "The request: has an unknown field."),
-        ("/v1/encode", {"input": "a", "zzz": 1}, "`zzz`: is not a known field."),
-        ("/v1/neighbors", {}, "The request: give one of `word`,"),
-        ("/v1/encode", {"input": "bank 銀行", "oov": "error"}, "`input`: token 1 is not"),
+        ({}, "`input`: is required."),
+        ({"inputs": "a", "x": 1}, "`input`? There are 2 more errors."),
+        ({"input": [5], "heds": "mean"}, " There is one more error."),
+        ({"input": "a", "heds": "mean"}, "did you mean `heads`?"),
+        ({"input": "a", "s3cr et": 1}, "The request: has an unknown field."),
+        ({"input": [["a"], ["b", 5]]}, "`input[1][1]`: "),
+        ({"input": "bank 銀行", "oov": "error"}, "`input`: token 1 is not"),
     ],
 )
-def test_the_detail_of_a_422_names_the_first_field_and_how_many_more(client, path, body, detail):
-    document = client.post(path, json=body).json()
+def test_the_detail_of_a_422_names_the_first_field_and_how_many_more(client, body, detail):
+    document = client.post("/v1/encode", json=body).json()
     assert detail in document["detail"]
-    assert document["detail"][-1] in ".?"
     assert document["errors"][0]["message"] in document["detail"]
 
 
 def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:
-    answer = client.post("/v1/encode", json={"input": [1] * 200_000})
-    assert pointers(expect_problem(answer, 422, "invalid")) == ["/input/0"]
-    body = {"tokens": ["a"], "embeddings": [["x"] * 100_000]}
-    answer = client.post("/v1/trace", json=body)
-    assert pointers(expect_problem(answer, 422, "invalid")) == ["/embeddings/0/0"]
+    for path, body in (
+        ("/v1/encode", {"input": [1] * 200_000}),
+        ("/v1/trace", {"tokens": ["a"], "embeddings": [["x"] * 100_000]}),
+    ):
+        document = expect_problem(client.post(path, json=body), 422, "invalid")
+        assert len(document["errors"]) == 1
 
 
 LONG = " ".join(["river"] * 50)
@@ -236,11 +178,9 @@ GIVEN, ROWS = dict.fromkeys(("queries", "keys", "values"), ((1.0,),)), [[1.0]] *
         ("max_tokens", 99, "/v1/encode", {"input": [LONG, LONG]}, 100),
         ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 178792),
         ("max_pairs", 9999, "/v1/encode", {"input": LONG}, 10_000),
-        ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
         ("max_occurrences", 49, "/v1/senses", {"word": "river", "texts": [LONG]}, 50),
         ("max_trace_bytes", 100, "/v1/trace", {"tokens": ["a"], **GIVEN}, 572),
         ("max_trace_tokens", 49, "/v1/trace", {"tokens": ["a"] * 50, "embeddings": ROWS}, 50),
-        ("max_sentence_tokens", 49, "/v1/compare", {"occurrences": [OCCURRENCE] * 2}, 50),
     ],
 )
 def test_exceeding_a_limit_is_a_413_with_limit_and_size(
@@ -257,11 +197,9 @@ def test_exceeding_a_limit_is_a_413_with_limit_and_size(
     [
         ("/v1/encode", {"input": ["a", LONG]}, "/input/1"),
         ("/v1/encode", {"input": [["a"], ["a"], ["a"] * 50]}, "/input/2"),
-        ("/v1/encode", {"input": LONG}, "/input"),
         ("/v1/embeddings", {"input": ["a", LONG]}, "/input/1"),
         ("/v1/compare", {"occurrences": [A, OCCURRENCE]}, "/occurrences/1/text"),
         ("/v1/senses", {"word": "river", "texts": ["a", "river", LONG]}, "/texts/2"),
-        ("/v1/senses", {"occurrences": [OCCURRENCE]}, "/occurrences/0/text"),
         ("/v2/models/wiki-en/infer", request(["a", LONG]), "/inputs/0/data/1"),
     ],
 )

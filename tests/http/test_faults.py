@@ -54,12 +54,7 @@ def check_service(folder: Path, command: tuple[str, ...]) -> None:
         assert service.process.wait(WAIT) == 0
 
 
-@pytest.mark.skipif(not may_mount(), reason="needs root and mounts of its own")
-@pytest.mark.parametrize(
-    "script",
-    [
-        "mount --make-rprivate /\nmount -t tmpfs -o size=4k none /dev/shm",
-        """
+READ_ONLY = """
 mount --make-rprivate /
 for place in $(awk '{print $5}' /proc/self/mountinfo | sort -ru); do
     case $place in
@@ -67,18 +62,19 @@ for place in $(awk '{print $5}' /proc/self/mountinfo | sort -ru); do
         *) mount -o remount,bind,ro "$place" ;;
     esac
 done
-! touch "$1/new" 2>/dev/null""",
-    ],
-    ids=["/dev/shm is full", "nothing can be written"],
-)
-def test_full_disks_stop_no_request(tmp_path, script) -> None:
-    check_service(tmp_path, ("unshare", "-m", *after(script, tmp_path)))
+mount -t tmpfs -o size=4k none /dev/shm
+! touch "$1/new" 2>/dev/null"""
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs root and mounts of its own")
+def test_full_disks_stop_no_request(tmp_path) -> None:
+    check_service(tmp_path, ("unshare", "-m", *after(READ_ONLY, tmp_path)))
 
 
 @pytest.mark.parametrize(
     "script",
-    ["exec >/dev/full 2>&1", "exec > >(true) 2>&1", "exec >&- 2>&-"],
-    ids=["a full device", "a closed pipe", "closed"],
+    ["exec >/dev/full 2>&1", "exec > >(true) 2>&1"],
+    ids=["a full device", "a closed pipe"],
 )
 def test_an_unwritable_log_stops_no_request(tmp_path, script) -> None:
     check_service(tmp_path, after(script))

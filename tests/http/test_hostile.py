@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from tests.http.hostile import MARK, ORDINARY, PROBLEM, exchange, hostile, send_all, violation
-from tests.http.service import Response, descriptors, private_bytes, running, until
+from tests.http.hostile import MARK, ORDINARY, exchange, hostile, send_all
+from tests.http.service import descriptors, private_bytes, running, until
 
 SEED = 7
 GROWTH = 40 << 20
@@ -43,7 +43,7 @@ def test_no_hostile_request_bypasses_api_keys(tmp_path) -> None:
     statuses = {401: 0, 200: 0}
     settings = {"log_level": "debug", "proxies": 1, "cors_origins": "https://example.org"}
     with running(tmp_path, workers=1, api_keys=KEY, **settings) as service:
-        for number in range(300):
+        for number in range(180):
             one = hostile(SEED + 1, number)
             for response in exchange(service.address, one.sent, one.method):
                 statuses[response.status] = statuses.get(response.status, 0) + 1
@@ -53,25 +53,3 @@ def test_no_hostile_request_bypasses_api_keys(tmp_path) -> None:
     assert statuses[401] > statuses[200]
     assert "/v1/encode" in log and "Traceback" not in log
     assert [line for line in log.splitlines() if MARK in line.lower() or KEY in line] == []
-
-
-def test_violations_of_the_contract_are_detected() -> None:
-    document = {"type": "urn:polyseme:error:unknown_model", "title": "No such model"}
-    document |= {"status": 404, "detail": "There is none.", "code": "unknown_model"}
-    document |= {"hint": "Look.", "request_id": "abc"}
-    headers = {"content-type": PROBLEM, "x-request-id": "abc", "server-timing": "total;dur=1"}
-    body = orjson.dumps(document)
-    valid = Response(404, headers, body)
-    assert violation(valid) is None
-    invalid = [
-        valid._replace(status=500),
-        valid._replace(status=405),
-        valid._replace(headers={**headers, "content-type": "text/html"}),
-        valid._replace(headers={**headers, "server-timing": "total;dur=-1"}),
-        valid._replace(headers={**headers, "x-request-id": "a b"}),
-        valid._replace(body=body[:-1]),
-        valid._replace(body=body.replace(b"There is", MARK.encode())),
-        valid._replace(body=body.replace(b"There is", b"/home/x")),
-        valid._replace(body=body.replace(b"unknown_model", b"unknown_models")),
-    ]
-    assert all(map(violation, invalid))

@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 
 import httpx
 import numpy as np
@@ -10,13 +9,11 @@ import pytest
 from docs.openapi import (
     InferenceProblemResponse,
     ModelMetadataResponse,
-    ReadyResponse,
     ServerResponse,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.settings import BUNDLED
 from tests.http.conftest import SECRET, expect_problem
 from tests.http.tensors import (
     KEY,
@@ -59,22 +56,7 @@ def infer(client, texts=TEXTS, model="tiny", **fields) -> dict[str, np.ndarray]:
     return tensors_of(post(client, request(texts, **fields), model))
 
 
-def test_the_tensors_of_a_sentence_equal_a_computation_by_hand(guarded):
-    found = infer(guarded, ["apple bank", "river"])
-    assert list(found) == EVERY
-    np.testing.assert_array_equal(found["static"], VECTORS[[0, 3, 4]])
-    assert list(found["offsets"]) == [0, 2, 3]
-    assert list(found["tokens"]) == ["apple", "bank", "river"]
-    # apple·apple = apple·bank = 1, bank·bank = 2.
-    e = math.e
-    weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 1]
-    np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)
-    assert list(found["attention_offsets"]) == [0, 4, 5]
-    contextual = [[1, 0.5, 0, 0, 0], [1, e / (1 + e), 0, 0, 0], [0, 1, 0, 2, 0]]
-    np.testing.assert_allclose(found["contextual"], contextual, rtol=1e-6)
-
-
-@pytest.mark.parametrize("model", ["tiny", "deep", "wiki-en"])
+@pytest.mark.parametrize("model", ["tiny", "deep"])
 @pytest.mark.parametrize("heads", ["all", "mean"])
 def test_json_and_binary_tensors_have_the_bits_of_encode(guarded, model, heads):
     body = {"model": model, "input": TEXTS, "heads": heads}
@@ -87,6 +69,8 @@ def test_json_and_binary_tensors_have_the_bits_of_encode(guarded, model, heads):
     body, length = binary_request(TEXTS, parameters=parameters)
     answer = post(guarded, body, model, {LENGTH: str(length)})
     assert answer.headers["content-type"] == "application/octet-stream"
+    documents = json.loads(expected["tokens"].tobytes())
+    words = [token["text"] for one in documents for token in one["tokens"]]
     for found in (in_json, tensors_of(answer)):
         assert list(found) == EVERY
         for part in ("offsets", "static", "contextual"):
@@ -94,11 +78,7 @@ def test_json_and_binary_tensors_have_the_bits_of_encode(guarded, model, heads):
             assert found[part].dtype == expected[part].dtype
         parts = np.split(found["attention"], found["attention_offsets"][1:-1])
         for number, part in enumerate(parts):
-            weights = expected[f"attention_{number}"]
-            np.testing.assert_array_equal(part.reshape(weights.shape), weights)
-        words = [
-            t["text"] for one in json.loads(expected["tokens"].tobytes()) for t in one["tokens"]
-        ]
+            np.testing.assert_array_equal(part, expected[f"attention_{number}"].reshape(-1))
         assert list(found["tokens"]) == words
 
 
@@ -111,43 +91,31 @@ def test_requested_outputs_keep_their_order_and_form(guarded):
     body = request(outputs=outputs, id="seven", parameters={"binary_data_output": True})
     answer = post(guarded, body)
     document = json.loads(answer.content[: int(answer.headers[LENGTH])])
-    assert {name: document[name] for name in ("id", "model_name", "model_version")} == {
-        "id": "seven",
-        "model_name": "tiny",
-        "model_version": "1",
-    }
-    assert [list(one) for one in document["outputs"]] == [
-        ["name", "datatype", "shape", "parameters"],
-        ["name", "datatype", "shape", "data"],
-        ["name", "datatype", "shape", "parameters"],
-    ]
+    facts = (document[name] for name in ("id", "model_name", "model_version"))
+    assert list(facts) == ["seven", "tiny", "1"]
+    assert ["data" in one for one in document["outputs"]] == [False, True, False]
     found = tensors_of(answer)
     assert list(found) == ["tokens", "static", "offsets"]
     assert list(found["tokens"]) == ["apple", "bank"]
     np.testing.assert_array_equal(found["static"], VECTORS[[0, 3]])
-    assert "attention;" not in answer.headers["server-timing"]
+    timing = answer.headers["server-timing"]
+    assert "parse;" in timing and "attention;" not in timing
 
 
 def test_parameters_do_what_the_fields_of_encode_do(guarded):
     whole = infer(guarded, ["apple bank"], "deep")["attention"].reshape(2, 3, 2, 2)
     for value, layers in (("last", [1]), (0, [0]), ("0,1", [0, 1]), ([1], [1])):
-        parameters = {"layers": value, "heads": "all"}
-        answer = post(guarded, request(parameters=parameters), "deep")
+        answer = post(guarded, request(parameters={"layers": value}), "deep")
         part = tensors_of(answer)["attention"].reshape(len(layers), 3, 2, 2)
         np.testing.assert_array_equal(part, whole[layers])
         assert answer.json()["parameters"]["layers"] == len(layers)
     lower = infer(guarded, ["APPLE"], parameters={"case": "lower"})
     np.testing.assert_array_equal(lower["static"], VECTORS[[0]])
-    phrase = infer(guarded, ["a well known bank"], BUNDLED, parameters={"phrases": True})
-    assert list(phrase["tokens"]) == ["a", "well known", "bank"]
     answer = post(guarded, request(["apple qzxqzx"], parameters={"oov": "error"}))
     document = expect_problem(answer, 422, "unknown_word")
     assert document["errors"][0]["pointer"] == "/inputs/0/data/0"
-    long = ["apple " * 201]
-    expect_problem(post(guarded, request(long)), 413, "too_large")
-    answer = post(
-        guarded, request(long, parameters={"truncate": True}, outputs=[{"name": "offsets"}])
-    )
+    parameters, outputs = {"truncate": True}, [{"name": "offsets"}]
+    answer = post(guarded, request(["apple " * 201], parameters=parameters, outputs=outputs))
     assert answer.json()["outputs"][0]["data"] == [0, 200]
     usage = {name: answer.json()["parameters"][name] for name in ("tokens", "oov", "truncated")}
     assert usage == {"tokens": 200, "oov": 0, "truncated": 1}
@@ -169,15 +137,11 @@ def test_the_server_and_its_models_have_metadata(guarded):
     model = guarded.get("/v2/models/tiny", headers=KEY).json()
     ModelMetadataResponse.model_validate(model)
     assert model["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
-    assert {one["name"]: (one["datatype"], one["shape"]) for one in model["outputs"]} == {
-        "static": ("FP32", [-1, 5]),
-        "contextual": ("FP32", [-1, 5]),
-        "features": ("FP32", [-1, 10]),
-        "attention": ("FP32", [-1]),
-        "offsets": ("INT64", [-1]),
-        "attention_offsets": ("INT64", [-1]),
-        "tokens": ("BYTES", [-1]),
-    }
+    outputs = {one["name"]: (one["datatype"], one["shape"]) for one in model["outputs"]}
+    assert list(outputs) == [*EVERY[:2], "features", *EVERY[2:]]
+    assert outputs["static"] == outputs["contextual"] == ("FP32", [-1, 5])
+    assert outputs["features"] == ("FP32", [-1, 10])
+    assert (outputs["offsets"], outputs["tokens"]) == (("INT64", [-1]), ("BYTES", [-1]))
     ready = guarded.get("/v2/models/tiny/ready", headers=KEY).json()
     assert ready == {"name": "tiny", "ready": True}
     version = f"/v2/models/tiny/versions/{model['versions'][0]}"
@@ -193,23 +157,17 @@ def test_health_and_the_server_need_no_key_and_everything_else_does(guarded):
     assert guarded.get("/v2/health/live").json() == {"live": True}
     assert guarded.get("/v2/health/ready").json() == {"ready": True}
     assert guarded.get("/v2").status_code == 200
-    for url in ("/v2/models/tiny", "/v2/models/tiny/ready", "/v2/", "/v2/x", "/v2/models/tiny/x"):
+    for url in ("/v2/models/tiny", "/v2/models/tiny/ready", "/v2/", "/v2/models/tiny/x"):
         document = expect_problem(guarded.get(url), 401, "unauthorised")
         assert document["error"] == f"{document['detail']} {document['hint']}"
-    answer = guarded.post("/v2/models/tiny/infer", json=request())
-    expect_problem(answer, 401, "unauthorised")
 
 
 def test_a_broken_model_is_not_ready(guarded, make_client, models_dir):
     document = expect_problem(guarded.get("/v2/models/cut/ready", headers=KEY), 503, "broken_model")
     assert "the number of bytes differs" in document["error"]
-    expect_problem(post(guarded, request(), "cut"), 503, "broken_model")
     broken = make_client(models_dir=models_dir, model="cut")
     assert broken.get("/v2/health/live").status_code == 200
-    document = expect_problem(broken.get("/v2/health/ready"), 503, "not_ready")
-    assert "vectors-" in document["detail"]
-    with pytest.raises(ValueError, match="status"):
-        ReadyResponse.model_validate(document)
+    expect_problem(broken.get("/v2/health/ready"), 503, "not_ready")
 
 
 def tensor(**changes) -> dict:
@@ -223,65 +181,42 @@ def without_data(**parameters) -> dict:
     return {"data": None, "parameters": parameters}
 
 
-INVALID = {
-    "no inputs": ({"inputs": []}, 422),
-    "another input": (tensor(name=SECRET), 422),
-    "a tensor of numbers": (tensor(datatype="FP32", data=[1.5]), 422),
-    "a number among texts": (tensor(shape=[2], data=["a", 1]), 422),
-    "no shape": (tensor(shape=None), 422),
-    "no sentences": (tensor(shape=[0], data=[]), 422),
-    "boolean shape": (tensor(shape=[True]), 422),
-    "huge shape": (tensor(shape=[10**30]), 422),
-    "large shape": (tensor(shape=[(1 << 31) - 1]), 413),
-    "deep shape": (tensor(shape=[1, 1, 1]), 422),
-    "wide shape": (tensor(shape=[1, 2], data=["a", "b"]), 422),
-    "too few": (tensor(shape=[2]), 422),
-    "too many": (tensor(data=["a", "b"]), 422),
-    "nested and flat": (tensor(shape=[2, 1], data=[["a"], "b"]), 422),
-    "nested too wide": (tensor(shape=[1, 1], data=[["a", "b"]]), 422),
-    "no data": (tensor(data=None), 422),
-    "data that are no list": (tensor(data="apple"), 422),
-    "data in JSON and as bytes": (tensor(parameters={"binary_data_size": 9}), 422),
-    "missing bytes": (tensor(**without_data(binary_data_size=9)), 422),
-    "huge number of bytes": (tensor(**without_data(binary_data_size=(1 << 64) - 1)), 422),
-    "shared memory": (tensor(**without_data(shared_memory_region=SECRET)), 422),
-    "an unknown field": ({**tensor(), "unknown": 1}, 422),
-    "an unknown parameter": ({**tensor(), "parameters": {"unknown": 1}}, 422),
-    "an unknown output": ({**tensor(), "outputs": [{"name": SECRET}]}, 422),
-    "an output twice": ({**tensor(), "outputs": [{"name": "static"}] * 2}, 422),
-    "an unknown form": (
-        {**tensor(), "outputs": [{"name": "static", "parameters": {"classification": 1}}]},
-        422,
-    ),
-    "an unknown layer": ({**tensor(), "parameters": {"layers": 9}}, 422),
-    "an unknown layer three times": ({**tensor(), "parameters": {"layers": "9,9,9"}}, 422),
-    "layers that are no numbers": ({**tensor(), "parameters": {"layers": SECRET}}, 422),
-    "no subwords": ({**tensor(), "parameters": {"oov": "subword"}}, 422),
-    "a long id": ({**tensor(), "id": SECRET * 100}, 422),
-    "no object": ([], 422),
-}
+ROOT = "/inputs/0"
+INVALID = [
+    ({"inputs": []}, "/inputs"),
+    (tensor(name=SECRET), f"{ROOT}/name"),
+    (tensor(datatype="FP32"), f"{ROOT}/datatype"),
+    (tensor(shape=[2], data=["a", 1]), f"{ROOT}/data/1"),
+    (tensor(shape=None), f"{ROOT}/shape"),
+    (tensor(shape=[0], data=[]), f"{ROOT}/shape/0"),
+    (tensor(shape=[10**30]), f"{ROOT}/shape/0"),
+    (tensor(shape=[1, 1, 1]), f"{ROOT}/shape"),
+    (tensor(shape=[1, 2], data=["a", "b"]), f"{ROOT}/shape"),
+    (tensor(shape=[2]), f"{ROOT}/data"),
+    (tensor(data=[["a"]]), f"{ROOT}/data"),
+    (tensor(shape=[2, 1], data=[["a"], "b"]), f"{ROOT}/data/1"),
+    (tensor(shape=[1, 1], data=[["a", "b"]]), f"{ROOT}/data"),
+    (tensor(data=None), ROOT),
+    (tensor(data="apple"), f"{ROOT}/data"),
+    (tensor(parameters={"binary_data_size": 9}), ROOT),
+    (tensor(**without_data(binary_data_size=(1 << 64) - 1)), f"{ROOT}/parameters/binary_data_size"),
+    (tensor(**without_data(shared_memory=1)), f"{ROOT}/parameters/shared_memory"),
+    ({**tensor(), "unknown": 1}, "/unknown"),
+    ({**tensor(), "outputs": [{"name": SECRET}]}, "/outputs/0/name"),
+    ({**tensor(), "outputs": [{"name": "static"}] * 2}, "/outputs/1/name"),
+    ({**tensor(), "parameters": {"layers": "9,9,9"}}, "/parameters/layers"),
+    ({**tensor(), "parameters": {"oov": "subword"}}, "/parameters/oov"),
+    ({**tensor(), "id": SECRET * 100}, "/id"),
+]
 
 
-@pytest.mark.parametrize(("body", "status"), INVALID.values(), ids=INVALID)
-def test_invalid_fields_are_rejected_with_one_sentence(guarded, body, status):
+@pytest.mark.parametrize(("body", "pointer"), INVALID)
+def test_an_invalid_field_is_named_by_one_error(guarded, body, pointer):
     sent = json.dumps(body).encode()
     answer = post(guarded, sent, headers={"Content-Type": "application/json"})
-    document = expect_problem(answer, status, "invalid" if status == 422 else "too_large")
+    document = expect_problem(answer, 422, "invalid")
     InferenceProblemResponse.model_validate(document)
-    pointers = [one["pointer"] for one in document.get("errors", [])]
-    assert status == 413 or pointers
-    assert len({*pointers}) == len(pointers) and {*pointers} <= {*pointers_of(body)}
-
-
-def pointers_of(value, pointer=""):
-    """The pointers to all fields of a document, and to two optional ones."""
-    yield pointer
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
-    for name, below in entries:
-        if isinstance(below, dict | list):
-            yield from pointers_of(below, f"{pointer}/{name}")
-        yield f"{pointer}/{name}"
-    yield from (f"/inputs/0/{name}" for name in ("shape", "parameters/binary_data_size"))
+    assert [one["pointer"] for one in document["errors"]] == [pointer]
 
 
 HEAD = json.dumps(tensor(**without_data(binary_data_size=9))).encode()
@@ -296,19 +231,13 @@ TEXT_TWICE = json.dumps(tensor(parameters={"binary_data_size": 9})).encode()
     [
         (len(HEAD), HEAD + NINE, 200),
         (None, HEAD + NINE, 400),
-        (0, HEAD + NINE, 400),
         (len(HEAD) + 1, HEAD + NINE, 400),
         (len(HEAD + NINE) + 1, HEAD + NINE, 400),
         (-1, HEAD + NINE, 400),
-        ("", HEAD + NINE, 400),
-        (f"{len(HEAD)}, {len(HEAD)}", HEAD + NINE, 400),
         (len(HEAD), HEAD + NINE + b"x", 422),
         (len(HEAD), HEAD + NINE[:-1], 422),
         (len(TEXT_IN_JSON), TEXT_IN_JSON, 200),
-        (len(TEXT_IN_JSON) + 1, TEXT_IN_JSON, 400),
-        (len(TEXT_IN_JSON), TEXT_IN_JSON + NINE, 422),
         (len(TEXT_TWICE), TEXT_TWICE + NINE, 422),
-        (len(HEAD), HEAD, 422),
     ],
 )
 def test_only_a_json_length_that_fits_the_body_is_accepted(guarded, length, content, status):
@@ -340,6 +269,7 @@ def test_input_over_a_limit_is_rejected_in_every_format(guarded):
     for answer in (
         post(guarded, request(texts)),
         post(guarded, body, headers={LENGTH: str(length)}),
+        post(guarded, tensor(shape=[(1 << 31) - 1])),
         post(guarded, b" " * (5 << 20), headers={LENGTH: "1"}),
     ):
         document = expect_problem(answer, 413, "too_large")

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from itertools import chain, cycle
 from typing import Any
 from uuid import uuid4
 
@@ -11,16 +12,10 @@ import pytest
 
 from tests.http.bodies import ALTERNATIVES, BODIES
 from tests.http.conftest import expect_problem
-from tests.http.hostile import DEFINITIONS
-from tests.http.service import inventory_document, peak, private_bytes, running
+from tests.http.service import peak, private_bytes, running
 
-COUNT = 300_000
-ENTRIES = [
-    b'"' + b"a" * 1_000_000 + b'"',
-    b"[" * 500 + b"1" + b"]" * 500,
-    b"1" + b"0" * 1_000_000,
-    *(b",".join([entry] * COUNT) for entry in (b"[0]", b"0", b'"a"', b"{}")),
-]
+MANY = [b",".join([entry] * 300_000) for entry in (b"[0]", b"0", b'"a"', b"{}")]
+LONG = [b'"' + b"a" * 1_000_000 + b'"', b"[" * 500 + b"1" + b"]" * 500, b"1" + b"0" * 1_000_000]
 MARK = "s3cretmark"
 
 
@@ -38,26 +33,12 @@ def with_mark(value: Any) -> Iterator[Any]:
 
 
 def hostile_bodies() -> Iterator[tuple[str, bytes]]:
-    """Yield a route and a body for each list in a schema and each kind of entries."""
+    """Yield a route and bodies for each list of a route; the kinds of entries take turns."""
+    many, long = cycle(MANY), cycle(LONG)
     for path, body in BODIES.items():
-        for one in (body, *ALTERNATIVES.get(path, [])):
-            for changed in with_mark(one):
-                for entries in ENTRIES:
-                    yield path, orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
-
-
-def lists_of(definition: Any) -> Iterator[str]:
-    """Yield the names of the fields of a JSON schema that may be lists."""
-    for schema in (definition, *definition.get("$defs", {}).values()):
-        for name, field in schema.get("properties", {}).items():
-            if '"array"' in orjson.dumps(field).decode():
-                yield name
-
-
-@pytest.mark.parametrize("path", BODIES)
-def test_every_list_of_a_schema_is_tested(path: str) -> None:
-    text = orjson.dumps([BODIES[path], ALTERNATIVES.get(path, [])]).decode()
-    assert [name for name in lists_of(DEFINITIONS[path]) if f'"{name}":' not in text] == []
+        for changed in chain.from_iterable(map(with_mark, (body, *ALTERNATIVES.get(path, [])))):
+            for entries in (next(many), next(many), next(long)):
+                yield path, orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
 
 
 def test_hostile_lists_cost_little_memory(tmp_path) -> None:
@@ -82,13 +63,9 @@ def test_hostile_lists_cost_little_memory(tmp_path) -> None:
 @pytest.mark.parametrize("path", BODIES)
 def test_many_unknown_fields_are_one_error(client: httpx.Client, path: str) -> None:
     fields = {f"unknown{n}": 0 for n in range(20_000)}
-    bodies = [{**BODIES[path], **fields}]
-    if path == "/v1/senses/apply":
-        bodies.append({"texts": ["a"], "inventory": {**inventory_document(), **fields}})
-    for body in bodies:
-        document = expect_problem(client.post(path, json=body), 422, "invalid")
-        (error,) = document["errors"]
-        assert error["message"] == "has more than 1000 unknown or invalid fields"
+    document = expect_problem(client.post(path, json={**BODIES[path], **fields}), 422, "invalid")
+    (error,) = document["errors"]
+    assert error["message"] == "has more than 1000 unknown or invalid fields"
 
 
 def test_errors_keep_nothing_of_the_bodies_in_memory(client: httpx.Client) -> None:
@@ -118,6 +95,5 @@ def test_lack_of_memory_is_a_503(client: httpx.Client, monkeypatch, caplog) -> N
 
 
 def test_long_accept_headers_are_not_parsed(client: httpx.Client) -> None:
-    accept = "application/json," * 3
-    assert client.get("/v1/models", headers={"Accept": accept}).status_code == 200
-    expect_problem(client.get("/v1/models", headers={"Accept": accept * 50}), 406, "not_acceptable")
+    headers = {"Accept": "application/json," * 150}
+    expect_problem(client.get("/v1/models", headers=headers), 406, "not_acceptable")

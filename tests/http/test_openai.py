@@ -1,4 +1,4 @@
-"""OpenAI's embeddings API: vectors, fields and errors in its format."""
+"""OpenAI's embeddings API: its fields and errors; `tests/operations` tests the vectors."""
 
 import base64
 
@@ -11,19 +11,17 @@ from pydantic import TypeAdapter
 from polyseme.http.app import create_app
 from polyseme.operations.embed import Embeddings
 from tests.http.conftest import SECRET, expect_problem
-from tests.tiny import VECTORS, WORDS, write_tiny
+from tests.tiny import VECTORS, write_tiny
 
 PATH = "/v1/embeddings"
-BIAS = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
-"""The weights of the words in their order are 1, 1/2, 1/4, …"""
 
 
 @pytest.fixture(scope="module")
 def models_dir(tmp_path_factory):
-    """`tiny`, and `other`, whose vectors are twice as long."""
+    """`tiny`, and `other`, whose vectors differ."""
     folder = tmp_path_factory.mktemp("models")
-    write_tiny(folder / "tiny", word_bias=BIAS)
-    write_tiny(folder / "other", vectors=VECTORS * 2, word_bias=BIAS)
+    write_tiny(folder / "tiny")
+    write_tiny(folder / "other", vectors=VECTORS[::-1])
     return folder
 
 
@@ -40,88 +38,75 @@ def ask(client, texts, **fields):
     assert answer.headers["content-type"] == "application/json"
     document = answer.json()
     TypeAdapter(Embeddings).validate_python(document)
+    assert [one["index"] for one in document["data"]] == list(range(len(document["data"])))
     return document
 
 
 def vectors(client, texts, **fields):
-    """The vectors of an answer, in float32. -> [S, d]"""
-    data = ask(client, texts, **fields)["data"]
-    assert [one["index"] for one in data] == list(range(len(data)))
-    return np.array([numbers(one["embedding"]) for one in data], np.float32)
-
-
-def numbers(embedding):
-    """An embedding as the official client decodes it. -> [d]"""
-    if isinstance(embedding, str):
-        return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
-    return np.array(embedding, np.float32)
-
-
-def by_hand(text, weighted=True, factor=1.0, dimensions=5):
-    """The normalized weighted mean of the rows of softmax(X·Xᵀ)·X, in float64. -> [d]"""
-    rows = [WORDS.index(word) for word in text.split()]
-    x = VECTORS[rows].astype(np.float64) * factor
-    scores = np.exp(np.einsum("id,jd->ij", x, x))
-    contextual = np.einsum("ij,jd->id", scores / scores.sum(1, keepdims=True), x)
-    weights = 0.5 ** np.array(rows) if weighted else np.ones(len(rows))
-    mean = np.einsum("i,id->d", weights, contextual)[:dimensions]
-    return mean / np.sqrt((mean**2).sum())
+    """The vectors of an answer."""
+    return [one["embedding"] for one in ask(client, texts, **fields)["data"]]
 
 
 def test_the_setting_or_the_request_selects_the_pooling(make_client, models_dir, tiny):
     default = make_client(models_dir=models_dir, model="tiny")
-    assert vectors(tiny, ["river bank"])[0] == pytest.approx(by_hand("river bank"), abs=1e-6)
+    found = []
     for client, setting, pooled in (
         (default, "whitened", "static"),
         (tiny, "informativeness", "contextual"),
     ):
         shown = client.get("/v1/models/tiny").json()["embeddings"]
         assert shown == {"pooling": setting, "vectors": pooled}
-        by_setting = vectors(client, ["river bank"])
+        found.append(vectors(client, ["river bank"]))
         for other in (default, tiny):
-            by_request = vectors(other, ["river bank"], pooling=setting)
-            assert by_request.tobytes() == by_setting.tobytes()
-    plain = vectors(tiny, ["river bank"], pooling="mean")
-    assert plain[0] == pytest.approx(by_hand("river bank", weighted=False), abs=1e-6)
+            assert vectors(other, ["river bank"], pooling=setting) == found[-1]
+    assert found[0] != found[1]
 
 
 def test_base64_is_the_same_numbers_to_the_last_bit(tiny):
     texts = ["river bank", "money bank high end"]
-    floats = vectors(tiny, texts)
-    assert vectors(tiny, texts, encoding_format="base64").tobytes() == floats.tobytes()
-    (entry,) = ask(tiny, "Apple", encoding_format="base64")["data"]
-    # Five little-endian float32: 0, 1, 0, 0, 0, of which 1 is 0x3f800000.
-    assert base64.b64decode(entry["embedding"]) == bytes(4) + b"\0\0\x80\x3f" + bytes(12)
+    for floats, text in zip(
+        vectors(tiny, texts), vectors(tiny, texts, encoding_format="base64"), strict=True
+    ):
+        assert base64.b64decode(text) == np.array(floats, "<f4").tobytes()
 
 
 def test_usage_counts_the_tokens_of_all_texts_known_or_not(tiny):
-    texts = ["river bank", "apple qzx, end", "didn't"]
     # river bank | apple qzx , end | did n't
-    document = ask(tiny, texts, user="somebody")
+    document = ask(tiny, ["river bank", "apple qzx, end", "didn't"], user="somebody")
     assert document["usage"] == {"prompt_tokens": 8, "total_tokens": 8}
 
 
 def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny):
-    texts = ["river bank", "qzx", "", "bank qzx", " \n"]
+    texts = ["river bank", "qzx", "", " \n"]
     document = expect_problem(tiny.post(PATH, json={"input": texts}), 422, "unknown_word")
     assert document["errors"] == [
         {"pointer": "/input/1", "message": "no word is in the vocabulary"},
         {"pointer": "/input/2", "message": "the text has no words"},
-        {"pointer": "/input/4", "message": "the text has no words"},
+        {"pointer": "/input/3", "message": "the text has no words"},
     ]
     assert document["error"]["message"].startswith(
         "`input[1]`: no word is in the vocabulary. There are 2 more errors."
     )
-    assert not vectors(tiny, ["qzx", ""], wordless="zero").any()
+
+
+def test_settings_are_the_defaults_of_wordless_and_of_long_texts(make_client):
+    client = make_client(wordless="zero", truncate=True, max_sentence_tokens=3)
+    texts = ["bank a b c", "bank a b", ""]
+    long, short, empty = vectors(client, texts)
+    assert long == short
+    assert not any(empty)
+    for field, status, code in (
+        ({"truncate": False}, 413, "too_large"),
+        ({"wordless": "refuse"}, 422, "unknown_word"),
+    ):
+        expect_problem(client.post(PATH, json={"input": texts, **field}), status, code)
 
 
 def test_the_model_is_chosen_by_name_and_an_unknown_one_is_a_404(tiny):
-    document = ask(tiny, "river bank", model="other")
-    assert document["model"] == "other"
-    found = numbers(document["data"][0]["embedding"])
-    assert found == pytest.approx(by_hand("river bank", factor=2), abs=1e-6)
-    assert ask(tiny, "river bank")["model"] == ask(tiny, "bank", model=None)["model"] == "tiny"
-    for name in ("text-embedding-3-small", "org/some-model", "", "../tiny", "tiny "):
+    assert ask(tiny, "river bank", model="other")["model"] == "other"
+    assert vectors(tiny, "river bank", model="other") != vectors(tiny, "river bank")
+    assert ask(tiny, "bank", model=None)["model"] == "tiny"
+    for name in ("text-embedding-3-small", "", "../tiny"):
         answer = tiny.post(PATH, json={"input": "bank", "model": name})
         assert "/v1/models" in expect_problem(answer, 404, "unknown_model")["error"]["message"]
 
@@ -129,14 +114,11 @@ def test_the_model_is_chosen_by_name_and_an_unknown_one_is_a_404(tiny):
 TOKENS = ([1, 2, 3], [[1, 2], [3]], 5)
 BAD_FIELDS = [
     ({}, "/input", "input"),
-    ({"input": {"text": "bank"}}, "/input", "input"),
     *(({"input": tokens}, "/input", "input") for tokens in TOKENS),
-    ({"input": ["bank", "end", None]}, "/input/2", "input[2]"),
     ({"input": ["bank", ["end"]]}, "/input/1", "input[1]"),
     ({"input": ["bank", "Apple"], "dimensions": 1}, "/input/1", "input[1]"),  # a zero vector
     ({"input": "bank", "dimensions": 6}, "/dimensions", "dimensions"),
     ({"input": [["bank", 5]]}, "/input/0/1", "input[0][1]"),
-    ({"input": "bank", "model": 5}, "/model", "model"),
     ({"input": "bank", "not a name": 1}, "", None),
 ]
 
@@ -157,45 +139,41 @@ def expect_both(answer, status, code, openai_code, openai_type="invalid_request_
     """Check that an error is a problem document and an OpenAI error that agree."""
     document = expect_problem(answer, status, code)
     OpenAIProblemResponse.model_validate(document)
-    error = document["error"]
-    assert set(error) == {"message", "type", "param", "code"}
-    assert (error["code"], error["type"]) == (openai_code, openai_type)
-    if status != 422:
-        prefix = f"`{error['param']}`: " if error["param"] else ""
-        assert error["message"] == f"{prefix}{document['detail']} {document['hint']}"
+    assert document["error"] == {
+        "message": f"{document['detail']} {document['hint']}",
+        "type": openai_type,
+        "param": None,
+        "code": openai_code,
+    }
     return document
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "code", "openai_code"),
+    ("method", "path", "status", "code", "openai_code"),
     [
-        ("POST", PATH, {"input": "a", "model": SECRET}, 404, "unknown_model", "model_not_found"),
-        ("GET", f"/v1/models/{SECRET}", None, 404, "unknown_model", "model_not_found"),
-        *(
-            ("GET", path, None, 404, "unknown_route", "unknown_route")
-            for path in (f"{PATH}/", "/v1/models/a/b")
-        ),
-        ("DELETE", "/v1/models", None, 405, "method_not_allowed", "method_not_allowed"),
+        ("POST", PATH, 404, "unknown_model", "model_not_found"),
+        ("GET", f"/v1/models/{SECRET}", 404, "unknown_model", "model_not_found"),
+        ("GET", f"{PATH}/", 404, "unknown_route", "unknown_route"),
+        ("DELETE", "/v1/models", 405, "method_not_allowed", "method_not_allowed"),
     ],
 )
 def test_unknown_models_routes_methods_and_keys_are_errors(
-    make_client, method, path, body, status, code, openai_code
+    make_client, method, path, status, code, openai_code
 ):
     client = make_client(api_keys="right-key")
+    body = {"input": "a", "model": SECRET} if method == "POST" else None
     answer = client.request(method, path, json=body, headers={"Authorization": "Bearer right-key"})
     expect_both(answer, status, code, openai_code)
-    for headers in ({}, {"Authorization": f"Bearer {SECRET}"}):
-        answer = client.request(method, path, json=body, headers=headers)
-        expect_both(answer, 401, "unauthorised", "invalid_api_key")
-        assert answer.headers["www-authenticate"] == "Bearer"
+    answer = client.request(method, path, json=body)
+    expect_both(answer, 401, "unauthorised", "invalid_api_key")
+    assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(make_client):
     # A vector of 300 numbers, each of at most 16 bytes in JSON and 16/3 bytes in base64.
     tight = make_client(max_answer_bytes=3000)
     body = {"input": "the river bank is near the money bank " * 20}
-    answer = tight.post(PATH, json=body)
-    document = expect_both(answer, 413, "too_large", "too_large")
+    document = expect_both(tight.post(PATH, json=body), 413, "too_large", "too_large")
     assert document["setting"] == "max_answer_bytes"
     answer = tight.post(PATH, json={**body, "encoding_format": "base64"})
     assert answer.status_code == 200
@@ -207,13 +185,11 @@ def test_over_its_rate_and_of_a_broken_model_a_caller_gets_retry_after(make_clie
     answer = broken.post(PATH, json={"input": "a"})
     expect_both(answer, 503, "broken_model", "broken_model", "server_error")
     assert int(answer.headers["retry-after"]) > 0
-    limited = make_client(rate_limit="2/hour", max_sentences=1)
-    answers = [limited.post(PATH, json={"input": "the river"}) for _ in range(3)]
-    assert [one.status_code for one in answers] == [200, 200, 429]
-    expect_both(answers[2], 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
-    assert int(answers[2].headers["retry-after"]) > 0
-    listed = limited.get("/v1/models")
-    expect_both(listed, 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
+    limited = make_client(rate_limit="1/hour", max_sentences=1)
+    answers = [limited.post(PATH, json={"input": "the river"}) for _ in range(2)]
+    assert answers[0].status_code == 200
+    expect_both(answers[1], 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
+    assert int(answers[1].headers["retry-after"]) > 0
 
 
 def test_an_internal_error_leaks_nothing(monkeypatch):
@@ -227,24 +203,5 @@ def test_an_internal_error_leaks_nothing(monkeypatch):
 
 
 def test_problem_documents_of_other_routes_have_no_openai_members(client):
-    for answer, status, code in (
-        (client.get("/v1/encode"), 405, "method_not_allowed"),
-        (client.post("/v1/encode", json={"input": "a", "model": "none"}), 404, "unknown_model"),
-        (client.post("/v1/neighbors", json={}), 422, "invalid"),
-    ):
-        assert "error" not in expect_problem(answer, status, code)
-
-
-def test_settings_are_the_defaults_of_wordless_and_of_long_texts(make_client):
-    client = make_client(wordless="zero", truncate=True, max_sentence_tokens=3)
-
-    def embed(**fields):
-        return client.post(
-            "/v1/embeddings", json={"input": ["bank a b c", "bank a b", ""], **fields}
-        )
-
-    long, short, empty = (one["embedding"] for one in embed().json()["data"])
-    assert long == short
-    assert not any(empty)
-    expect_problem(embed(truncate=False), 413, "too_large")
-    expect_problem(embed(wordless="refuse"), 422, "unknown_word")
+    document = expect_problem(client.get("/v1/encode"), 405, "method_not_allowed")
+    assert "error" not in document

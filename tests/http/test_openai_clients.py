@@ -6,28 +6,33 @@ import numpy as np
 import pytest
 
 from tests.environments import run_in
-from tests.http.test_openai import BIAS, by_hand
-from tests.tiny import write_tiny
+from tests.tiny import VECTORS, WORDS, write_tiny
 
 pytestmark = pytest.mark.clients
 
 KEY = "kq7Jx2mV9sW4"
 TEXTS = ["river bank", "money bank end", "Apple"]
+BIAS = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
+"""The weights of the words in their order are 1, 1/2, 1/4, …"""
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder of models."""
+def service(serve, tmp_path_factory):
+    """The address of a service that pools contextual vectors, with a key and a rate limit."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny", word_bias=BIAS)
-    return folder
+    settings = {"pooling": "informativeness", "rate_limit": "30/10second", "workers": 1}
+    return str(serve(models_dir=folder, model="tiny", api_keys=KEY, **settings).base_url)
 
 
-@pytest.fixture(scope="module")
-def address(serve, folder):
-    pooling = "informativeness"
-    service = serve(models_dir=folder, model="tiny", api_keys=KEY, pooling=pooling, workers=1)
-    return str(service.base_url)
+def by_hand(text, dimensions=5):
+    """The normalized weighted mean of the rows of softmax(X·Xᵀ)·X, in float64. -> [d]"""
+    rows = [WORDS.index(word) for word in text.split()]
+    x = VECTORS[rows].astype(np.float64)
+    scores = np.exp(np.einsum("id,jd->ij", x, x))
+    contextual = np.einsum("ij,jd->id", scores / scores.sum(1, keepdims=True), x)
+    mean = np.einsum("i,id->d", 0.5 ** np.array(rows), contextual)[:dimensions]
+    return mean / np.sqrt((mean**2).sum())
 
 
 def expected(texts, **options):
@@ -36,13 +41,12 @@ def expected(texts, **options):
 
 
 @pytest.fixture(scope="module")
-def results(serve, folder, address):
+def results(service):
     """The results of OpenAI's client."""
-    slow = serve(models_dir=folder, model="tiny", rate_limit="1/2second", workers=1)
-    return json.loads(run_in("openai", "openai_client.py", address, KEY, str(slow.base_url)))
+    return json.loads(run_in("openai", "openai_client.py", service, KEY))
 
 
-def test_openais_client_gets_vectors_with_its_defaults(results):
+def test_openais_client_gets_vectors_with_its_defaults_and_models(results):
     assert results["sent"]["encoding_format"] == "base64"
     assert np.array(results["vectors"]) == expected(TEXTS[:2])
     floats = [np.array(results[name], np.float32).tobytes() for name in ("vectors", "floats")]
@@ -51,12 +55,8 @@ def test_openais_client_gets_vectors_with_its_defaults(results):
     assert results["answer"] == ["list", "tiny", usage]
     assert results["zero"] == [0] * 5
     assert np.array([results["cut"]]) == expected(["river bank"], dimensions=3)
-
-
-def test_openais_client_lists_models(results):
     assert "tiny" in results["models"]
-    assert (results["model"]["id"], results["model"]["object"]) == ("tiny", "model")
-    assert results["model"]["dimension"] == 5
+    assert results["async"] == [results["vectors"]] * 10
 
 
 @pytest.mark.parametrize(
@@ -78,25 +78,10 @@ def test_openais_client_retries_after_the_given_time(results):
     assert results["retries"] >= 1
 
 
-def test_openais_asynchronous_client_sends_several_requests_at_once(results):
-    vectors, models = results["async"]
-    assert vectors == [results["vectors"]] * 10
-    assert "tiny" in models
-
-
-def test_langchain_gets_the_vectors(address):
-    found = json.loads(run_in("openai", "langchain_client.py", address, KEY))
+@pytest.mark.parametrize("script", ["langchain_client.py", "llamaindex_client.py"])
+def test_other_clients_get_the_vectors(service, script):
+    found = json.loads(run_in("openai", script, service, KEY))
     assert np.array(found["documents"]) == expected(TEXTS)
     assert found["query"] == found["documents"][0]
-    assert found["zero"] == [0] * 5
     assert found["async"] == found["documents"]
-    assert np.array(found["cut"]) == expected(TEXTS, dimensions=3)
-    assert found["found"] == ["money bank end"]
-
-
-def test_llamaindex_gets_the_vectors(address):
-    found = json.loads(run_in("openai", "llamaindex_client.py", address, KEY))
-    assert np.array(found["batch"]) == expected(TEXTS)
-    assert found["single"] == found["query"] == found["batch"][0]
-    assert found["async"] == found["batch"]
     assert np.array(found["cut"]) == expected(TEXTS, dimensions=3)

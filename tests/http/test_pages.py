@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-from docs.openapi import FILE, ROUTES, content, document
+from docs.openapi import FILE, ROUTES, content
 
-from polyseme import errors
 from polyseme.http.app import create_app
+from polyseme.http.middleware import SECURITY_HEADERS
 from polyseme.settings import BUNDLED, Settings
 from tests.http.conftest import registry
 
@@ -30,17 +30,13 @@ TYPES = {
 FILES = [file for file in sorted(PAGE.rglob("*")) if file.is_file()]
 
 
-def name_of(file: Path) -> str:
-    return file.relative_to(PAGE).as_posix()
-
-
-@pytest.mark.parametrize(("path", "least"), [("/", 6), ("/docs", 4)])
-def test_a_page_has_no_inline_script_and_loads_nothing_from_other_hosts(client, path, least):
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_page_has_no_inline_script_and_loads_nothing_from_other_hosts(client, path):
     text = client.get(path).text
     assert path == "/docs" or not re.search(r"<style|\sstyle=|\son\w+=", text)
     assert not re.search(r"<script(?![^>]*src=)", text)
     links = re.findall(r'(?:src|href)="([^"]+)"', text)
-    assert len(links) >= least
+    assert len(links) >= 4
     for link in links:
         # Relative, so that the page also works behind a prefix of a proxy.
         assert re.match(r"/(docs|page)/" if path == "/docs" else r"(?!/|\w+:)", link)
@@ -48,32 +44,30 @@ def test_a_page_has_no_inline_script_and_loads_nothing_from_other_hosts(client, 
 
 
 SENT = [
-    *(("/" if f.name == "index.html" else f"/page/{name_of(f)}", f, "no-cache") for f in FILES),
     *(
-        (f"/docs/{name}", SWAGGER / name, "public, max-age=86400")
-        for name in ("swagger-ui.css", "swagger-ui-bundle.js")
+        ("" if f.name == "index.html" else f"page/{f.relative_to(PAGE)}", f, "no-cache")
+        for f in FILES
     ),
+    ("docs/swagger-ui.css", SWAGGER / "swagger-ui.css", "public, max-age=86400"),
 ]
 
 
-@pytest.mark.parametrize(("path", "file", "cache"), SENT, ids=[path for path, _, _ in SENT])
+@pytest.mark.parametrize(("path", "file", "cache"), SENT, ids=[f"/{path}" for path, _, _ in SENT])
 def test_a_file_is_sent_unchanged_with_its_type(client, path, file, cache):
-    answer = client.get(path)
+    answer = client.get(f"/{path}")
     assert answer.status_code == 200
     assert answer.content == file.read_bytes()
     assert answer.headers["content-type"] == TYPES[file.suffix]
     assert answer.headers["cache-control"] == cache
-    again = client.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    again = client.get(f"/{path}", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        *("", "nothing.js", "../api/app.py", "%2e%2e/api/app.py", "..%2fapi%2fapp.py"),
-        *("vendor", "vendor/", "vendor/../start.js", "/etc/passwd", "start.js/", "start.js%00"),
-        *("views/%2e%2e/start.js", "%2fetc%2fpasswd", "START.JS", "start.js%20"),
-        "vendor/swagger-ui.css",
+        *("", "nothing.js", "../api/app.py", "%2e%2e/api/app.py", "..%2fapi%2fapp.py", "vendor"),
+        *("vendor/../start.js", "/etc/passwd", "start.js/", "start.js%00", "START.JS"),
     ],
 )
 def test_no_other_path_serves_a_file(path: str) -> None:
@@ -96,51 +90,25 @@ def test_vendored_files_are_those_that_were_published(folder: Path) -> None:
         assert package["version"].encode() in contents[script]
 
 
-SECURITY_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/v1/encode", {"input": "a"}),
-        ("POST", "/v1/encode", {}),
-        ("GET", "/v1/models", None),
-        ("GET", "/v1/encode", None),
-        ("OPTIONS", "/v1/encode", None),
-        ("GET", "/nothing", None),
-        ("GET", "/page/nothing", None),
-        ("GET", "/livez", None),
-        ("GET", "/readyz", None),
-        ("GET", "/metrics", None),
-        ("GET", "/openapi.json", None),
-    ],
-)
-def test_every_response_of_the_api_has_the_security_headers(client, method, path, body):
-    answer = client.request(method, path, json=body)
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/v1/encode", "/v1/models", "/nothing", "/livez", "/metrics"])
+def test_every_response_of_the_api_has_the_security_headers(client, method, path):
+    answer = client.request(method, path)
     for name, value in SECURITY_HEADERS.items():
         assert answer.headers.get_list(name) == [value]
 
 
-IMAGES = "img-src 'self' data:"
-
-
 @pytest.mark.parametrize(
-    ("path", "allowed"),
-    [("/", [IMAGES]), ("/docs", ["style-src 'self' 'unsafe-inline'", IMAGES])],
+    ("path", "styles"), [("/", []), ("/docs", ["style-src 'self' 'unsafe-inline'"])]
 )
-def test_pages_have_a_content_security_policy_and_security_headers(client, path, allowed):
+def test_pages_have_a_content_security_policy_and_security_headers(client, path, styles):
     answer = client.get(path)
     (policy,) = answer.headers.get_list("content-security-policy")
     first, *others = policy.split("; ")
     assert first == "default-src 'self'"
     # Figures contain images of their own. The other directives allow nothing.
-    assert [rule for rule in others if not rule.endswith("'none'")] == allowed
+    allowed = [rule for rule in others if not rule.endswith("'none'")]
+    assert allowed == [*styles, "img-src 'self' data:"]
     assert "frame-ancestors 'none'" in others
     for name in ("X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"):
         assert answer.headers[name] == SECURITY_HEADERS[name]
@@ -149,6 +117,7 @@ def test_pages_have_a_content_security_policy_and_security_headers(client, path,
 UNDOCUMENTED = {"/", "/page/<path:name>", "/openapi.json", "/docs", "/metrics"}
 
 
+@pytest.mark.slow
 def test_the_document_is_valid_openapi_3_1(client: httpx.Client) -> None:
     from openapi_spec_validator import OpenAPIV31SpecValidator  # takes seconds to import
 
@@ -170,17 +139,3 @@ def test_every_route_is_described_and_every_description_has_a_route() -> None:
         if rule.rule not in UNDOCUMENTED and not rule.rule.startswith("/docs/")
     }
     assert rules == {(route.method, route.path) for route in ROUTES}
-
-
-def test_every_status_of_the_error_tree_is_described() -> None:
-    described = {
-        int(status)
-        for path in document()["paths"].values()
-        for operation in path.values()
-        for status in operation["responses"]
-    }
-    tree = {errors.PolysemeError}
-    while more := {sub for one in tree for sub in one.__subclasses__()} - tree:
-        tree |= more
-    # 405 is a response to a method that a route does not have, so no operation describes it.
-    assert {one.status for one in tree} - {405} <= described

@@ -3,28 +3,25 @@
 import json
 import re
 import socket
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
 from polyseme.http.middleware import SECURITY_HEADERS
-from polyseme.settings import Settings
 from tests.conftest import start
 from tests.http.conftest import SECRET, expect_problem
-from tests.http.proxy import CONFIGURATION, NGINX, proxied, upstream
-from tests.http.service import until
+from tests.http.proxy import NGINX, proxied, slow_client, upstream
+from tests.http.service import Caller, until
 
 SENTENCE = {"input": "The bank of the river"}
 UNREACHABLE = "127.0.0.1:1"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)"),
-]
+pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +49,9 @@ def proxy(service: str, log: Path) -> Iterator[httpx.Client]:
 
 def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
     """Send bytes, and read the response to the end of the connection."""
-    address = proxy.base_url.host, proxy.base_url.port
-    with closing(socket.create_connection(address, timeout=20)) as connection:
-        connection.sendall(request)
-        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    with Caller((proxy.base_url.host, proxy.base_url.port)) as caller:
+        caller.send(request)
+        received = b"".join(iter(lambda: caller.socket.recv(65536), b""))
     head, _, body = received.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = [tuple(one.split(": ", 1)) for one in lines]
@@ -63,73 +59,41 @@ def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
-@pytest.mark.parametrize("count", [1, 400])
-def test_a_response_is_that_of_the_service(proxy, service, media_type, count):
-    body = {"input": ["The bank of the river is near the bank of the city"] * count}
+def test_a_response_is_that_of_the_service(proxy, service, media_type):
+    body = {"input": ["The bank of the river is near the bank of the city"] * 400}
     headers = {"Accept": media_type, "X-Request-ID": "mine.1"}
     direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
     through = proxy.post("/v1/encode", json=body, headers=headers)
     assert through.content == direct.content
-    ignored = {"server", "date", "server-timing", "connection", "transfer-encoding"}
-    assert {k: v for k, v in through.headers.items() if k not in ignored} == {
-        k: v for k, v in direct.headers.items() if k not in ignored
-    }
+    for name in ("content-type", "x-request-id", *map(str.lower, SECURITY_HEADERS)):
+        assert through.headers.get_list(name) == direct.headers.get_list(name) != []
     assert "server-timing" in through.headers
-
-
-def test_limits_of_the_proxy_are_above_those_of_the_service() -> None:
-    text = CONFIGURATION.read_text()
-    ((size,), (seconds,)) = (
-        re.findall(pattern, text)
-        for pattern in (r"client_max_body_size (\d+)m;", r"keepalive_timeout (\d+)s;\n    }")
-    )
-    assert int(size) << 20 > Settings.model_fields["max_body_bytes"].default
-    assert str(int(size) << 20) in text
-    assert int(seconds) < Settings.model_fields["keep_alive"].default
-
-
-def test_a_body_over_the_proxys_limit_is_a_problem(proxy: httpx.Client) -> None:
-    response = proxy.post("/v1/encode", content=b" " * 9_000_000)
-    document = expect_problem(response, 413, "too_large")
-    assert "9000000" in document["detail"] and "8388608" in document["detail"]
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
 def test_internal_routes_are_not_found(proxy: httpx.Client, service: str, path: str) -> None:
     assert httpx.get(f"{service}{path}").status_code == 200
-    for target in (
-        path,
-        f"/{path}",
-        f"{path}?x",
-        f"/page/..{path}",
-        f"/.{path}",
-        f"/%{ord(path[1]):x}{path[2:]}",
-    ):
+
+    def response_of(target: str) -> httpx.Response:
         head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
-    head = f"GET http://x{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
-    for target in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00", f"{path}%20"):
-        head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        assert raw(proxy, head.encode()).status_code in {400, 404}
+        return raw(proxy, head.encode())
+
+    escaped = f"/%{ord(path[1]):x}{path[2:]}"
+    for target in (path, f"/{path}", f"{path}?x", f"/page/..{path}", escaped, f"http://x{path}"):
+        expect_problem(response_of(target), 404, "unknown_route")
+    for target in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00"):
+        assert response_of(target).status_code in {400, 404}
+
+
+TRACE = b"TRACE /s3cretqx HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 @pytest.mark.parametrize(
     ("request_", "status", "code"),
     [
-        (
-            b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 40_000 + b"\r\n\r\n",
-            400,
-            "malformed",
-        ),
         (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "malformed"),
         (b"nothing of HTTP s3cretqx\r\n\r\n", 400, "malformed"),
-        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, "malformed"),
-        (
-            b"TRACE /s3cretqx HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            405,
-            "method_not_allowed",
-        ),
+        (TRACE, 405, "method_not_allowed"),
     ],
 )
 def test_errors_of_the_proxy_are_problem_documents(proxy, request_, status, code):
@@ -153,27 +117,14 @@ def test_without_a_service_the_503_has_retry_after(tmp_path: Path) -> None:
     assert (last["route"], last["status"]) == ("/v1/encode", 503)
 
 
-def test_one_caller_cannot_take_every_connection(service: str, tmp_path: Path) -> None:
-    head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
-    with ExitStack() as stack:
-        changes = ("callers 256", "callers 2")
-        client = stack.enter_context(proxied(tmp_path, service, changes))
-        address = client.base_url.host, client.base_url.port
-        # nginx may reject one of these connections too, so there are more than two.
-        for _ in range(100):
-            stack.enter_context(closing(socket.create_connection(address))).sendall(head)
-            time.sleep(0.1)
-            response = client.get("/livez")
-            if response.status_code == 503:
-                break
-        expect_problem(response, 503, "overloaded")
-        assert int(response.headers["retry-after"]) > 0
-
-
 def test_the_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log: Path) -> None:
     authorization = {"Authorization": f"Bearer {SECRET}", "User-Agent": SECRET, "Cookie": SECRET}
-    paths = [f"/v1/encode?key={SECRET}", f"/v1/models/{SECRET}", f"/{SECRET}", f"/page/{SECRET}"]
-    paths += [f"/v2/models/{SECRET}/infer?{SECRET}", f"/v2/models/{SECRET}", f"/v2/{SECRET}"]
+    paths = [
+        f"/v1/encode?key={SECRET}",
+        f"/v1/models/{SECRET}",
+        f"/v2/models/{SECRET}/infer",
+        f"/{SECRET}",
+    ]
     for path in paths:
         proxy.post(path, json={"input": SECRET}, headers={**authorization, "Referer": SECRET})
     raw(proxy, f"{SECRET} /{SECRET} HTTP/1.1\r\nHost: {SECRET}\r\n\r\n".encode())
@@ -183,27 +134,27 @@ def test_the_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
     text = log.read_text()
     assert SECRET not in text
     lines = [json.loads(line) for line in text.splitlines()]
-    routes = {"/v1/encode", "/v1/models/<name>", "/v2/models/<name>", "/v2/models/<name>/infer"}
-    assert routes | {"unmatched"} <= {line["route"] for line in lines}
+    routes = {"/v1/encode", "/v1/models/<name>", "/v2/models/<name>/infer", "unmatched"}
+    assert routes <= {line["route"] for line in lines}
     (last,) = (line for line in lines if line["request_id"] == "last-of-all")
     assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
 
 
 def test_the_service_gets_a_request_only_when_its_body_is_complete(tmp_path: Path) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        listener.settimeout(0.5)
-        with proxied(tmp_path, f"127.0.0.1:{listener.getsockname()[1]}") as client:
-            address = client.base_url.host, client.base_url.port
-            head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"
-            with closing(socket.create_connection(address)) as slow:
-                slow.sendall(head + b"ab")
-                with pytest.raises(TimeoutError):
-                    listener.accept()
-                slow.sendall(b"c")
-                listener.settimeout(20)
-                connection, _ = listener.accept()
-                with closing(connection):
-                    assert connection.recv(4096).endswith(b"abc")
+    received: list[bytes] = []
+    head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"
+    with (
+        upstream(lambda _, request: received.append(request)) as address,
+        proxied(tmp_path, address) as client,
+        Caller((client.base_url.host, client.base_url.port)) as slow,
+    ):
+        received.clear()
+        slow.send(head + b"ab")
+        time.sleep(0.5)
+        assert received == []
+        slow.send(b"c")
+        until(lambda: received)
+    assert received[0].endswith(b"abc")
 
 
 def test_a_request_that_was_sent_is_not_repeated(tmp_path: Path) -> None:
@@ -231,3 +182,47 @@ def test_the_service_gets_the_address_from_the_proxy(tmp_path: Path) -> None:
     assert "\r\nX-Forwarded-For: 127.0.0.1\r\n" in request
     (request_id,) = re.findall(r"(?i)\r\nX-Request-ID: (.*)\r\n", request)
     assert re.fullmatch("[0-9a-f]{32}", request_id)
+
+
+def test_clients_that_do_not_read_do_not_hold_the_service(tmp_path):
+    size = 16 << 20
+    sent = threading.Semaphore(0)
+
+    def respond(connection: socket.socket, _received: bytes) -> None:
+        # Without "close", nginx may send the next request as the connection is closed.
+        headers = f"Connection: close\r\nContent-Length: {size}\r\n\r\n"
+        connection.sendall(f"HTTP/1.1 200 OK\r\n{headers}".encode())
+        connection.sendall(bytes(size))
+        sent.release()
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client, ExitStack() as stack:
+        for _ in range(5):
+            slow_client(stack, client)
+        for _ in range(5):
+            assert sent.acquire(timeout=20)
+        assert client.post("/v1/encode", json={}).content == bytes(size)
+
+
+def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Path) -> None:
+    line = json.dumps({"contextual": [0.125] * 2000}).encode() + b"\n"
+    received = threading.Event()
+
+    def respond(connection: socket.socket, _received: bytes) -> None:
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(3):
+            connection.sendall(b"%x\r\n%b\r\n" % (len(line), line))
+            assert received.wait(20)
+        connection.sendall(b"0\r\n\r\n")
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client:
+        content = b""
+        with client.stream("POST", "/v1/encode", json={}, timeout=20) as response:
+            for part in response.iter_raw():
+                content += part
+                # nginx holds back less than one buffer of 4 KiB until the next line.
+                if len(content) > len(line) - 4096:
+                    received.set()
+    assert content == line * 3

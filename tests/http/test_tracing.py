@@ -1,10 +1,8 @@
-"""Traces: spans are sent to a collector, which cannot delay a request."""
+"""Traces: spans of requests and of their stages, and a collector that cannot delay a request."""
 
 import importlib.util
-import json
 import threading
 import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -14,119 +12,52 @@ from tests.conftest import free_port
 if importlib.util.find_spec("opentelemetry") is None:
     pytest.skip("needs the extra `telemetry`", allow_module_level=True)
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 
 from polyseme.http import tracing
 from polyseme.http.app import create_app
 from polyseme.models.registry import Registry
-from polyseme.settings import SettingError, Settings
+from polyseme.settings import Settings
 from tests.http.conftest import SECRET
 from tests.http.service import running, until
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-SERVER, INTERNAL, ERROR = 2, 1, 2
-"""Kinds of spans, and a status, in OTLP."""
 BODY = {"input": [SECRET, "apple", "bank"]}
 CALLER = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": f"x={SECRET}"}
 
 
-class Collector:
-    """A collector that receives OTLP, keeps the spans, and responds while `responding` is set."""
-
-    def __init__(self, status=200):
-        self.status, self.endpoint = status, ""
-        self.responding = threading.Event()
-        self.responding.set()
-        self.received, self.requests = 0, []
-
-    def __call__(self, request):
-        """Respond to a request."""
-        assert request.path == "/v1/traces"
-        self.received += 1
-        self.responding.wait(60)
-        if self.status == 200:
-            self.requests.append(ExportTraceServiceRequest.FromString(request.body))
-        return ScriptedResponse(self.status)
-
-    def spans(self):
-        """The received spans, each with the attributes of its process."""
-        return [
-            (attributes(group.resource.attributes), span)
-            for request in list(self.requests)
-            for group in request.resource_spans
-            for scope in group.scope_spans
-            for span in scope.spans
-        ]
+def application(models, endpoint="http://127.0.0.1:9"):
+    """An application that sends traces."""
+    settings = Settings(models_dir=models, model="tiny", otlp_endpoint=endpoint)
+    return create_app(settings, Registry([models], "tiny"))
 
 
-def attributes(pairs):
-    """Attributes as a dictionary."""
-    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in pairs}
+@pytest.fixture
+def traced(models, monkeypatch):
+    """A client of an application, and a function that returns its spans of a kind."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(tracing, "_provider", lambda _: provider)
+    client = application(models).test_client()
+    return client, lambda kind: [one for one in exporter.get_finished_spans() if one.kind is kind]
 
 
-@contextmanager
-def collecting(status=200):
-    """Run a collector."""
-    collector = Collector(status)
-    with scripted_server(collector) as server:
-        collector.endpoint = server.url
-        try:
-            yield collector
-        finally:
-            collector.responding.set()
-
-
-@pytest.fixture(scope="module")
-def sent(tmp_path_factory, models):
-    """The collector of a service with two workers, its log, and the times before and after."""
-    folder = tmp_path_factory.mktemp("traced")
-    with pytest.MonkeyPatch.context() as patch, collecting() as collector:
-        patch.setenv("OTEL_SERVICE_NAME", "words-for-all")
-        started = time.time_ns()
-        settings = {"models_dir": models, "model": "tiny", "otlp_endpoint": collector.endpoint}
-        with running(folder, **settings) as service:
-
-            def ask(path, body=None, **headers):
-                return service.ask("POST" if body else "GET", path, body, **headers)[0]
-
-            assert service.every_worker(lambda: ask("/v1/encode", BODY)) == [200] * 2
-            ask("/v1/encode", BODY, **{"X-Request-ID": "mine"}, **CALLER)
-            ask(f"/v1/{SECRET}?{SECRET}", BODY)
-            ask("/v1/encode", {SECRET: SECRET})
-            ask("/livez")
-        # The service has exported all spans before its end.
-        yield collector, service.log.read_text(), (started, time.time_ns())
-
-
-def server_spans(collector):
-    """The spans of requests."""
-    return [span for _, span in collector.spans() if span.kind == SERVER]
-
-
-def test_each_request_has_a_span_that_names_its_route(sent) -> None:
-    collector, log, _ = sent
-    spans = server_spans(collector)
-    assert sorted(span.name for span in spans) == ["POST", *["POST /v1/encode"] * 4]
-    processes = [process for process, _ in collector.spans()]
-    assert len({process["service.instance.id"] for process in processes}) == 2
-    assert {process["service.name"] for process in processes} == {"words-for-all"}
-    assert all(process["service.version"] for process in processes)
-    lines = [json.loads(line) for line in log.splitlines()]
-    named = [line["trace_id"] for line in lines if "trace_id" in line]
-    assert sorted(named) == sorted(span.trace_id.hex() for span in spans)
-    assert collector.requests
-    assert all(SECRET.encode() not in one.SerializeToString() for one in collector.requests)
-
-
-def test_a_span_has_the_details_of_its_request(sent) -> None:
-    collector, _, _ = sent
-    (span,) = [one for one in server_spans(collector) if one.trace_id.hex() == TRACE]
-    assert span.parent_span_id.hex() == PARENT
-    assert attributes(span.attributes) == {
+def test_each_request_has_a_span_with_its_details_and_no_text(traced, caplog) -> None:
+    client, spans = traced
+    with caplog.at_level("INFO", "polyseme.requests"):
+        headers = {**CALLER, "X-Request-ID": "mine"}
+        client.post("/v1/encode", json=BODY, headers=headers, buffered=True)
+        client.post(f"/v1/{SECRET}?{SECRET}", json=BODY, buffered=True)
+        client.post("/v1/encode", json={SECRET: SECRET}, buffered=True)
+        client.get("/livez", buffered=True)
+    span, unknown, invalid = spans(SpanKind.SERVER)
+    assert [one.name for one in (span, unknown)] == ["POST /v1/encode", "POST"]
+    assert format(span.context.trace_id, "032x") == TRACE
+    assert format(span.parent.span_id, "016x") == PARENT
+    assert dict(span.attributes) == {
         "http.request.method": "POST",
         "http.route": "/v1/encode",
         "http.response.status_code": 200,
@@ -134,82 +65,80 @@ def test_a_span_has_the_details_of_its_request(sent) -> None:
         "polyseme.model": "tiny",
         "polyseme.tokens": 3,
     }
-    errors = {attributes(one.attributes).get("error.type") for one in server_spans(collector)}
-    assert errors == {None, "unknown_route", "invalid"}
-    assert all(one.status.code != ERROR for one in server_spans(collector))
+    errors = [one.attributes["error.type"] for one in (unknown, invalid)]
+    assert errors == ["unknown_route", "invalid"]
+    named = [record.fields["trace_id"] for record in caplog.records]
+    assert named == [format(one.context.trace_id, "032x") for one in (span, unknown, invalid)]
+    assert all(SECRET not in one.to_json() for one in (span, unknown, invalid))
 
 
-def test_the_stages_are_children_within_their_request(sent) -> None:
-    collector, _, (started, ended) = sent
-    spans = [span for _, span in collector.spans()]
-    parents = {span.span_id: span for span in spans if span.kind == SERVER}
-    stages = [span for span in spans if span.kind == INTERNAL]
-    names = {"wait", "parse", "tokens", "static", "attention", "write"}
-    assert {stage.name for stage in stages} == names
+def test_the_stages_are_children_within_their_request(traced) -> None:
+    client, spans = traced
+    started = time.time_ns()
+    client.post("/v1/encode", json=BODY, buffered=True)
+    (parent,) = spans(SpanKind.SERVER)
+    stages = spans(SpanKind.INTERNAL)
+    assert {stage.name for stage in stages} == {"parse", "tokens", "static", "attention", "write"}
     for stage in stages:
-        parent = parents[stage.parent_span_id]
-        assert stage.trace_id == parent.trace_id
-        assert started < parent.start_time_unix_nano <= stage.start_time_unix_nano
-        assert stage.start_time_unix_nano <= stage.end_time_unix_nano
-        assert stage.end_time_unix_nano <= parent.end_time_unix_nano < ended
+        assert stage.parent.span_id == parent.context.span_id
+        assert started < parent.start_time <= stage.start_time <= stage.end_time <= parent.end_time
+        seconds = (stage.end_time - stage.start_time) / 1e9
+        assert stage.attributes["polyseme.milliseconds"] <= seconds * 1000 + 0.1
+    assert parent.end_time < time.time_ns()
 
 
-def traced(models, endpoint):
-    """A client of an application that sends traces, and its tracer."""
-    settings = Settings(models_dir=models, model="tiny", otlp_endpoint=endpoint)
-    app = create_app(settings, Registry([models], "tiny"))
-    return app.test_client(), app.extensions["polyseme-tracer"]
+def test_server_errors_are_span_errors_and_client_errors_are_not(traced, monkeypatch) -> None:
+    client, spans = traced
+    monkeypatch.setattr("polyseme.http.routes.encode_sentences", lambda *_: 1 / 0)
+    assert client.post("/v1/encode", json={"input": "a"}, buffered=True).status_code == 500
+    assert client.get("/nothing", buffered=True).status_code == 404
+    found = [
+        (one.status.status_code, one.attributes["error.type"]) for one in spans(SpanKind.SERVER)
+    ]
+    assert found == [(StatusCode.ERROR, "internal"), (StatusCode.UNSET, "unknown_route")]
+    assert all(not one.events and not one.status.description for one in spans(SpanKind.SERVER))
 
 
-def test_a_sampler_decides_which_requests_are_traced(models, monkeypatch) -> None:
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
-    with collecting() as collector:
-        client, tracer = traced(models, collector.endpoint)
-        client.post("/v1/encode", json=BODY, buffered=True)
-        client.post("/v1/encode", json=BODY, headers=CALLER, buffered=True)
-        tracer.close()
-        assert [span.trace_id.hex() for span in server_spans(collector)] == [TRACE]
+def test_each_worker_sends_its_spans(models, tmp_path, monkeypatch) -> None:
+    received = []
+
+    def collect(request):
+        received.append((request.path, request.body))
+        return ScriptedResponse()
+
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "words-for-all")
+    with scripted_server(collect) as collector:
+        settings = {"models_dir": models, "model": "tiny", "otlp_endpoint": collector.url}
+        with running(tmp_path, **settings) as service:
+            found = service.every_worker(lambda: service.ask("POST", "/v1/encode", BODY)[0])
+            assert found == [200, 200]
+    # The service has sent all spans before its end.
+    assert [path for path, _ in received] == ["/v1/traces"] * 2
+    assert all(b"words-for-all" in body and b"/v1/encode" in body for _, body in received)
+    assert not any(SECRET.encode() in body for _, body in received)
 
 
-@pytest.mark.parametrize("state", ["absent", "failing", "hanging"])
+@pytest.mark.parametrize("state", ["absent", "hanging", "unsampled"])
 def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
-    with collecting(503 if state == "failing" else 200) as collector:
-        if state == "hanging":
-            collector.responding.clear()
-        endpoint = f"http://127.0.0.1:{free_port()}" if state == "absent" else collector.endpoint
-        client, tracer = traced(models, endpoint)
+    if state == "unsampled":
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    responding, received = threading.Event(), []
+
+    def hang(request):
+        received.append(request)
+        responding.wait(60)
+        return ScriptedResponse()
+
+    with scripted_server(hang) as collector:
+        absent = f"http://127.0.0.1:{free_port()}"
+        app = application(models, absent if state == "absent" else collector.url)
         started = time.monotonic()
         for _ in range(10):
-            assert client.post("/v1/encode", json=BODY, buffered=True).status_code == 200
-        tracer.close()
+            response = app.test_client().post("/v1/encode", json=BODY, buffered=True)
+            assert response.status_code == 200
+        app.extensions["polyseme-tracer"].close()
         assert time.monotonic() - started < 30  # a hanging collector takes 60 seconds
-        if state != "absent":
-            until(lambda: collector.received)
-
-
-def test_server_errors_are_span_errors_and_client_errors_are_not(monkeypatch) -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing, "_provider", lambda _: provider)
-    app = create_app(Settings(otlp_endpoint="http://127.0.0.1:9"))
-
-    @app.get("/v1/fault")
-    def fault():
-        raise RuntimeError(SECRET)
-
-    client = app.test_client()
-    assert client.get("/v1/fault", buffered=True).status_code == 500
-    assert client.get("/nothing", buffered=True).status_code == 404
-    spans = exporter.get_finished_spans()
-    found = [(one.status.status_code, one.attributes["error.type"]) for one in spans]
-    assert found == [(StatusCode.ERROR, "internal"), (StatusCode.UNSET, "unknown_route")]
-    assert all(not one.events and not one.status.description for one in spans)
-
-
-def test_the_setting_without_the_extra_names_its_install_command(monkeypatch) -> None:
-    monkeypatch.setattr("polyseme.settings.find_spec", lambda _: None)
-    with pytest.raises(SettingError, match=r"pip install 'polyseme\[telemetry\]'\.$"):
-        Settings(otlp_endpoint="http://127.0.0.1:9")
+        until(lambda: bool(received), state == "hanging")
+        responding.set()

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from select import select
 from socket import create_connection
 
@@ -40,6 +40,15 @@ def service(tmp_path_factory):
         yield made
 
 
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory):
+    """A service of one thread with few connections, little work, and a rate limit."""
+    limits = {"max_connections": 12, "max_work": 0.1, "rate_limit": "12/hour"}
+    folder = tmp_path_factory.mktemp("strict")
+    with running(folder, workers=1, threads=1, keep_alive=3600, **limits) as made:
+        yield made
+
+
 def metrics_of(caller: Caller) -> Numbers:
     return numbers_in(caller.ask(get("/metrics"))[2].decode())
 
@@ -65,41 +74,31 @@ def test_a_full_queue_responds_with_503_and_retry_after(service: Service) -> Non
         assert [status for status, _, _ in responses] == [503] * 7
         assert busy.response()[0] == 200
         assert [caller.response()[0] for caller in callers[:3]] == [200] * 3
-    for _, headers, body in responses:
-        document = json.loads(body)
-        OpenAIProblemResponse.model_validate(document)
-        assert document["code"] == document["error"]["code"] == "overloaded"
-        assert headers["retry-after"] == "1"
-        assert headers["content-type"] == "application/problem+json"
-        assert headers["x-request-id"] == document["request_id"]
-        assert headers["connection"] == "close"
+    _, headers, body = responses[0]
+    document = json.loads(body)
+    OpenAIProblemResponse.model_validate(document)
+    assert document["code"] == document["error"]["code"] == "overloaded"
+    assert headers["retry-after"] == "1"
+    assert headers["x-request-id"] == document["request_id"]
+    assert headers["connection"] == "close"
     until(lambda: service.ask("POST", "/v1/encode", SHORT)[0], 200)
     assert refused(service) >= before + 7  # the last requests may have been rejected too
     assert '"code":"overloaded"' in service.log.read_text()
 
 
-def test_the_worker_counts_its_connections(service: Service) -> None:
-    with ExitStack() as stack:
-        callers = [stack.enter_context(Caller(service)) for _ in range(3)]
-        until(lambda: total(metrics_of(callers[0]), "connections"), 3)
-    with Caller(service) as caller:
-        until(lambda: total(metrics_of(caller), "connections"), 1)
-
-
 def test_a_client_that_does_not_close_does_not_delay_others(service: Service) -> None:
-    (worker,) = service.workers()
     last = get("/livez", "Connection: close\r\n")
     with ExitStack() as stack:
         kept = stack.enter_context(Caller(service))
-        assert kept.ask(LIVE)[0] == 200
         for _ in range(10):
             open_client = stack.enter_context(Caller(service))
             assert open_client.ask(last)[0] == 200
             assert open_client.closed
             assert kept.ask(LIVE)[0] == 200
         # gunicorn's own worker blocks until the client closes, or for 2 s, before the next request.
-        assert len(client_ports(service, worker)) > 5
-    until(lambda: client_ports(service, worker), set())
+        assert total(metrics_of(kept), "connections") > 5
+    with Caller(service) as caller:
+        until(lambda: total(metrics_of(caller), "connections"), 1)
 
 
 def answered(*callers: Caller) -> bool:
@@ -107,21 +106,20 @@ def answered(*callers: Caller) -> bool:
     return bool(select([one.socket for one in callers], [], [], 0)[0])
 
 
-def test_idle_connections_at_the_limit_keep_out_no_request(tmp_path) -> None:
-    settings = {"workers": 1, "threads": 1, "max_connections": 12, "keep_alive": 3600}
-    with running(tmp_path, **settings) as service, ExitStack() as stack:
-        until(lambda: client_ports(service, service.workers()[0]), set())
-        idle = [stack.enter_context(Caller(service)) for _ in range(6)]
+def test_idle_connections_at_the_limit_keep_out_no_request(strict: Service) -> None:
+    with ExitStack() as stack:
+        until(lambda: client_ports(strict, strict.workers()[0]), set())
+        idle = [stack.enter_context(Caller(strict)) for _ in range(6)]
         assert [caller.ask(LIVE)[0] for caller in idle] == [200] * 6
-        silent = [stack.enter_context(Caller(service)) for _ in range(40)]
-        with Caller(service) as caller:
+        silent = [stack.enter_context(Caller(strict)) for _ in range(40)]
+        with Caller(strict) as caller:
             assert caller.ask(posted(SHORT))[0] == 200
         closed = [caller for caller in (*idle, *silent) if answered(caller)]
         assert len(closed) >= 46 - 12 and all(caller.closed for caller in closed)
 
 
-def test_hundreds_of_silent_connections_delay_no_request(tmp_path) -> None:
-    with running(tmp_path, keep_alive=3600) as service, ExitStack() as stack:
+def test_hundreds_of_silent_connections_delay_no_request(service: Service) -> None:
+    with ExitStack() as stack:
         silent = [stack.enter_context(Caller(service)) for _ in range(500)]
         with Caller(service) as caller:
             assert [caller.ask(posted(SHORT))[0] for _ in range(20)] == [200] * 20
@@ -152,36 +150,16 @@ def test_pipelined_requests_get_responses_in_order(service: Service) -> None:
         assert [caller.response()[2] for _ in inputs] == wanted
 
 
-def test_a_client_that_expects_100_gets_it(service: Service) -> None:
-    head, _, body = posted(SHORT, extra="Expect: 100-continue\r\n").partition(b"\r\n\r\n")
-    with Caller(service) as caller:
-        caller.send(head + b"\r\n\r\n")
-        assert caller.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        caller.send(body)
-        assert caller.response()[0] == 200
-
-
-def test_a_client_that_disconnects_midway_does_not_affect_others(service: Service) -> None:
-    for _ in range(8):
-        with Caller(service) as half:
-            half.send(posted(SHORT)[:-5])
-    until(lambda: service.ask("POST", "/v1/encode", SHORT)[0], 200)
-
-
 @pytest.mark.parametrize(
     "sent",
     [
-        b"s3cretqx\r\n\r\n",
         b"GET /" + b"s3cretqx" * 1000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /livez HTTP/9.9\r\nHost: s3cretqx\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"s3cretqx" * 2000 + b"\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: x\r\n"
         + b"Accept: s3cretqx,%b\r\n" % (b"a" * 7000) * 6
         + b"\r\n",
-        b"GET /livez HTTP/1.1\r\nHost: localhost\r\ns3cretqx s3cretqx: s3cretqx\r\n\r\n",
         b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: s3cretqx\r\n\r\n",
-        b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: s3cretqx\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
     ],
 )
 def test_a_malformed_request_gets_a_problem_without_any_of_its_text(service, sent):
@@ -197,83 +175,50 @@ def test_a_malformed_request_gets_a_problem_without_any_of_its_text(service, sen
     assert SECRET not in service.log.read_text()
 
 
-def test_malformed_requests_count_towards_the_rate_limit(tmp_path) -> None:
-    with running(tmp_path, workers=1, rate_limit="4/hour") as service:
-        received = [raw(service.address, b"s3cretqx\r\n\r\n") for _ in range(6)]
-        found = [one.split(b" ", 2)[1] for one in received]
-        assert found == [b"400"] * 4 + [b"429"] * 2
-        assert b"\r\nretry-after: " in received[-1].lower()
-        assert service.ask("POST", "/v1/encode", SHORT)[0] == 429
-        assert service.ask("GET", "/livez")[0] == 200
-
-
-@pytest.mark.parametrize("path", ["/v1/encode", "/v1/nothing"])
-def test_malformed_chunks_end_the_connection_with_one_response(service: Service, path: str) -> None:
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    sent = f"{head}Transfer-Encoding: chunked\r\n\r\ns3cretqx\r\n".encode()
-    received = raw(service.address, sent)
-    assert received.count(b"HTTP/1.1 ") == 1
-    code = b'"code":"not_json"' if path == "/v1/encode" else b'"code":"unknown_route"'
-    assert code in received
-    assert SECRET.encode() not in received
-
-
 def test_a_chunked_body_is_read_and_limited(service: Service) -> None:
-    def chunks(size: int):
-        body = json.dumps({"input": "a" * size}).encode()
-        for start in range(0, len(body), 65_536):
-            yield body[start : start + 65_536]
-
     headers = {"Content-Type": "application/json"}
     for size, status in ((1000, 200), (3_000_000, 413)):
-        response = httpx.post(f"{service.url}/v1/encode", content=chunks(size), headers=headers)
+        chunks = [b'{"input": "', *[b"a" * 500] * (size // 500), b'"}']
+        response = httpx.post(f"{service.url}/v1/encode", content=iter(chunks), headers=headers)
         assert response.status_code == status, response.text
 
 
+POST = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (CHUNKED + b"s3cretqx\r\n", "not_json"),
+        (POST + b'Content-Length: 14\r\n\r\n{"input":"a"}', "not_json"),
+        # A body that is not read is not parsed as requests.
+        (POST + b"Content-Length: 5000000\r\n\r\n" + LIVE * 100, "too_large"),
+        # Tiny chunks are within the budget.
+        (CHUNKED + b"1\r\n \r\n" * 50_000, "too_large"),
+        (CHUNKED + b"1%b\r\n \r\n" % (b";a" * 4000) * 500, "too_large"),
+    ],
+)
+def test_a_broken_body_ends_the_connection_with_one_response(strict: Service, sent, code) -> None:
+    received = raw(strict.address, sent)
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert b'"code":"%b"' % code.encode() in received
+    assert SECRET.encode() not in received
+
+
 @pytest.mark.parametrize(("path", "status"), [("/v1/nothing", 404), ("/v1/encode", 415)])
-def test_a_rejected_body_is_not_awaited_as_long_as_by_gunicorn(tmp_path, path, status) -> None:
+def test_a_rejected_body_is_not_awaited_as_long_as_by_gunicorn(service, path, status) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-    received = b""
-    with running(tmp_path, workers=1) as service, create_connection(service.address) as client:
+    with create_connection(service.address) as client:
         client.settimeout(DEFAULT_WORKER_DATA_TIMEOUT - 1)
         client.sendall(f"{head}1\r\na\r\n".encode())
-        with suppress(ConnectionResetError):  # the service closes a connection that has more bytes
-            while part := client.recv(1 << 16):
-                received += part
+        received = b"".join(iter(lambda: client.recv(1 << 16), b""))
     assert received.startswith(f"HTTP/1.1 {status} ".encode())
 
 
-@pytest.mark.parametrize("extension", ["", ";a" * 4000])
-def test_a_body_of_tiny_chunks_is_within_the_budget(tmp_path, extension: str) -> None:
-    head = "POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    chunks = f"1{extension}\r\n \r\n" * (500 if extension else 50_000)
-    sent = f"{head}Transfer-Encoding: chunked\r\n\r\n{chunks}".encode()
-    with running(tmp_path, workers=1, max_work=0.1) as service:
-        received = raw(service.address, sent)  # the body has no end, so it is not read completely
-    assert received.startswith(b"HTTP/1.1 413 ") and b'"setting":"max_work"' in received
-    assert received.count(b"HTTP/1.1 ") == 1
-
-
-def test_a_truncated_body_is_rejected_even_if_it_is_json(service: Service) -> None:
-    head, _, body = posted(SHORT).partition(b"\r\n\r\n")
-    short = head.replace(b": %d" % len(body), b": %d" % (len(body) + 1))
-    assert raw(service.address, posted(SHORT)).startswith(b"HTTP/1.1 200 ")
-    assert raw(service.address, short + b"\r\n\r\n" + body).startswith(b"HTTP/1.1 400 ")
-
-
-def test_an_unread_body_is_not_parsed_as_a_request(service: Service) -> None:
-    head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    sent = head + b"Content-Length: 2000000\r\n\r\n" + LIVE * 100
-    received = raw(service.address, sent)
-    assert received.startswith(b"HTTP/1.1 413 ")
-    assert received.count(b"HTTP/1.1 ") == 1
-
-
-def test_a_response_to_http_1_0_ends_with_the_connection(service: Service) -> None:
-    body = {"input": ["a river"] * 3}
-    request = posted(body, extra="Accept: application/x-ndjson\r\n").replace(
-        b"HTTP/1.1", b"HTTP/1.0"
-    )
-    head, _, content = raw(service.address, request).partition(b"\r\n\r\n")
-    assert b"200 OK" in head and b"chunked" not in head
-    assert [json.loads(line) for line in content.splitlines()][-1]["complete"] is True
+def test_malformed_requests_count_towards_the_rate_limit(strict: Service) -> None:
+    statuses = [raw(strict.address, b"s3cretqx\r\n\r\n") for _ in range(20)]
+    assert {one.split(b" ", 2)[1] for one in statuses} == {b"400", b"429"}
+    assert b"\r\nretry-after: " in statuses[-1].lower()
+    assert strict.ask("POST", "/v1/encode", SHORT)[0] == 429
+    assert strict.ask("GET", "/livez")[0] == 200
