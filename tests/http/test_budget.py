@@ -11,6 +11,7 @@ import pytest
 
 from polyseme.errors import DeadlineError, OverloadedError
 from polyseme.http.limits import Capacity
+from polyseme.operations.limits import current_budget
 from tests.http.conftest import expect_problem, in_process
 from tests.http.service import until
 from tests.http.tensors import request
