@@ -8,7 +8,7 @@ DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
 .PHONY: serve test test-all reliability check format model results image lock sbom docs site release clean
-.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention pipelines deep minilm)
+.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form pipelines deep minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -55,7 +55,7 @@ model: $(VENV)/.installed-test
 
 # Measures the bundled models (three quarters of an hour with -j2 on two cores). Each file of results
 # has its report beside it.
-MEASURED := similarity wic coarsewsd senses closed-form attention pipelines deep
+MEASURED := similarity wic coarsewsd senses closed-form pipelines deep
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 ALL := most-frequent,$(WHOLE)
 # Runs `polyseme evaluate $(1)`, and writes its results and its report to $(2).
@@ -79,8 +79,6 @@ results-closed-form: $(VENV)/.installed-test
 	$(BIN)/polyseme models export wiki-en --output build/wiki-en.txt
 	$(BIN)/polyseme models import build/wiki-en.txt --name closed-form --models-dir build/models --replace
 	$(call EVALUATE,senses $(DATA) --models-dir build/models --model closed-form,senses-closed-form)
-results-attention: $(VENV)/.installed-test
-	$(call EVALUATE,attention $(SENSES)/google_wsd.tar.xz,explanation)
 
 # Measures pseudo-words, sentences and tagging with the model $(1), into files with the prefix $(2).
 SETS := build/downstream

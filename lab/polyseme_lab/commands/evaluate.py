@@ -1,4 +1,4 @@
-"""`polyseme evaluate`: how vectors separate senses, how attention explains them, and their uses."""
+"""`polyseme evaluate`: how well vectors separate senses, and their uses."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 import orjson
-from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, with_options, with_registry
@@ -27,9 +26,6 @@ from polyseme_lab.evaluation.systems import (
     EvaluationConfig,
     Task,
 )
-from polyseme_lab.report import markdown
-from polyseme_lab.training.config import COARSEWSD, TrainingConfig
-from polyseme_lab.training.corpus import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
 
 if TYPE_CHECKING:
     from polyseme.client.client import Client
@@ -120,7 +116,7 @@ def evaluate(task: Task, directory: Path, registry: Registry, **options: Any) ->
     DIRECTORY contains the archive coarsewsd.tar.xz or wic.tar.xz, or its extracted files; or
     wordsim353.tsv, simlex999.txt, or both. The key of a service is read from POLYSEME_API_KEY.
 
-    Other measures are commands of their own, with --help: `polyseme evaluate attention`, `tagging`,
+    Other measures are commands of their own, with --help: `polyseme evaluate tagging`,
     `sentences`, `pseudowords` and `senses`.
     """
     names = options["names"]
@@ -202,71 +198,6 @@ def _report(results: "Results", options: Mapping[str, Any]) -> None:
             atomic_write(options["plot"], plot_results(results, kind))
 
 
-@click.command("evaluate attention")
-@click.argument("archive", type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--occurrences",
-    type=click.IntRange(1, 1_000_000),
-    default=500,
-    show_default=True,
-    help="Maximum number of tagged words to measure.",
-)
-@click.option(
-    "--lemmas",
-    type=click.Choice(["held-out", "all"]),
-    default="held-out",
-    show_default=True,
-    help="Lemmas to measure: held out of training, or all. CoarseWSD-20's words are excluded.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, (1 << 32) - 1),
-    default=1,
-    show_default=True,
-    help="Seed of the random number generators.",
-)
-@_json
-@model_option
-@with_registry
-def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) -> None:
-    """Measure how well each attention head explains the vectors of a model, with baselines.
-
-    ARCHIVE contains sentences with sense tags, in a format of `polyseme train --tags`.
-    """
-    require_extra()
-    from polyseme_lab.evaluation.explanation import explain
-    from polyseme_lab.evaluation.perturbation import collect_senses
-    from polyseme_lab.evaluation.sources import LocalSource
-
-    model, seed, progress = registry.model(options["model"]), options["seed"], ConsoleProgress()
-    size = sum(file.stat().st_size for file in tag_files(archive))
-    with progress.stage("reading tags", size) as bar:
-        recipe = model.manifest.training.get("recipe")
-        fields = recipe if isinstance(recipe, dict) else {}
-        try:  # the split of the model's training
-            split = TrainingConfig(
-                **{name: fields[name] for name in ("held_out", "split") if name in fields}
-            )
-        except ValidationError:  # the model was trained by another program
-            split = TrainingConfig()
-        if lemmas != "all" and not split.held_out:
-            raise CommandError("The model's training held out no lemma; use --lemmas all.")
-
-        def is_measured(lemma: str) -> bool:
-            if word_of_lemma(lemma) in COARSEWSD:
-                return False
-            return lemmas == "all" or is_lemma_held_out(lemma, split.held_out, split.split)
-
-        sentences = read_tagged(archive, bar.advance)
-        senses = collect_senses(sentences, is_measured, LocalSource(model).knows, seed)
-    explanation = explain(model, senses, options["occurrences"], seed, progress)
-    explanation["chosen_lemmas"] = lemmas
-    _print(markdown("attention", explanation).rstrip())
-    if options["document"]:
-        with exit_on_signals():
-            write_json(options["document"], explanation)
-
-
 @click.command("evaluate tagging")
 @_directory
 @click.option(
@@ -319,8 +250,8 @@ def pseudowords(file: Path, registry: Registry, **options: Any) -> None:
 def senses(directory: Path, registry: Registry, **options: Any) -> None:
     """Find the senses of words without the labels, and compare them with the labels.
 
-    DIRECTORY has coarsewsd.tar.xz or its extracted files, pseudowords.jsonl.xz, or the folder
-    SemEval-2013-Task-13-test-data; each set that is there is measured.
+    DIRECTORY has coarsewsd.tar.xz or its extracted files, or pseudowords.jsonl.xz; each set that is
+    there is measured.
     """
     require_extra()
     from polyseme_lab.evaluation.results import document, table

@@ -1,7 +1,7 @@
 """Compare the clusters of a word's occurrences, found without labels, with its true senses.
 
-Three sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), pairs of words that
-the same token replaces, and their single words; SemEval-2013 task 13 (Jurgens & Klapaftis 2013).
+Two sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), pairs of words that the
+same token replaces, and their single words.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score, silhouette_score, v_measure_score
+from sklearn.metrics import (
+    adjusted_rand_score,
+    roc_auc_score,
+    silhouette_score,
+    v_measure_score,
+)
 
 from polyseme.engine.arrays import Flags, Floats, Integers, unit
 from polyseme.errors import CommandError
@@ -28,7 +33,6 @@ from polyseme.senses.clustering import (
     two_cluster_statistics,
 )
 from polyseme.senses.occurrences import find_projection, project, surround
-from polyseme_lab.evaluation import semeval
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import (
     ARCHIVES,
@@ -40,7 +44,7 @@ from polyseme_lab.evaluation.datasets import (
 from polyseme_lab.evaluation.downstream import PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import ResultRow, Results
 from polyseme_lab.evaluation.sources import LocalSource, StaticStack
-from polyseme_lab.evaluation.statistics import SEED, IntervalEstimate, interval_note, roc_auc
+from polyseme_lab.evaluation.statistics import SEED, IntervalEstimate, interval_note
 from polyseme_lab.evaluation.systems import (
     MINILM,
     MINILM_TITLE,
@@ -123,13 +127,10 @@ def measure_senses(
         if "pseudowords" not in results and (directory / name).is_file():
             pairs = read_pseudowords(directory / name)
             results["pseudowords"] = measure_pseudowords(model, pairs, progress)
-    if (directory / semeval.FOLDER).is_dir():
-        terms = semeval.read_terms(directory / semeval.FOLDER)
-        results["semeval"] = measure_semeval(model, terms, compare=compare, progress=progress)
     if not results:
         raise CommandError(
-            f"The folder has no coarsewsd.tar.xz, {PSEUDOWORDS[0]} or {semeval.FOLDER};"
-            " docs/training.md describes the sets."
+            f"The folder has neither coarsewsd.tar.xz nor {PSEUDOWORDS[0]}; docs/training.md"
+            " describes the sets."
         )
     return results
 
@@ -326,7 +327,7 @@ def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate
     def auc(rows: Integers, column: int) -> float:
         evidences = np.concatenate([scores[rows, :2].ravel(), scores[rows, column]])
         two: Flags = np.arange(len(evidences)) >= 2 * len(rows)
-        return float(roc_auc(evidences[None], two)[0])
+        return float(roc_auc_score(two, evidences))
 
     figures = {
         name: IntervalEstimate.of_statistic(partial(auc, column=column), len(scores))
@@ -337,35 +338,3 @@ def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate
         figures["two_right"] = IntervalEstimate.of_mean(scores[:, 2] > 0)
         figures["two_right_twice"] = IntervalEstimate.of_mean(scores[:, 3] > 0)
     return figures
-
-
-# SemEval-2013 task 13
-
-
-def measure_semeval(
-    model: Model, terms: Sequence[semeval.RatedTerm], *, compare: bool, progress: Progress
-) -> Results:
-    """Measure the senses that are found for each term with the two measures of the task."""
-    asked = list(chain.from_iterable(term.occurrences for term in terms))
-    tables = _tables(model, asked, compare=compare, progress=progress)
-    chosen = sense_systems(find_projection(model).rule, compare=compare)
-    rows = []
-    with progress.stage("clusters", len(chosen), in_bytes=False) as bar:
-        for name, system in chosen.items():
-            clusters = [
-                system.clustering(tables[system.vectors](term.occurrences), None) for term in terms
-            ]
-            figures = semeval.figures(terms, map(semeval.one_hot, clusters))
-            mean = float(np.mean([len(np.unique(labels)) for labels in clusters]))
-            facts = {"senses": round(mean, 2)}
-            rows.append(ResultRow(name, system.title, system.kind, figures, facts))
-            bar.advance(1)
-    return Results(
-        task="senses",
-        title=f"SemEval-2013 task 13, {len(terms)} word{'s' * (len(terms) != 1)}, number of senses"
-        " not given, × 100",
-        columns=semeval.COLUMNS,
-        rows=rows,
-        notes=[interval_note("the words")],
-        facts={"terms": len(terms), "occurrences": len(asked)},
-    )
