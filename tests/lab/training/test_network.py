@@ -38,25 +38,17 @@ def sentences(lengths, *, seed=3, d=D, unknown=0.3, bias=True):
 
 def padded(sentence_list, targets):
     """The sentences as one batch for the network, with a target position in each."""
-    longest = max(len(one.known) for one in sentence_list)
 
-    def stack(arrays, fill):
-        out = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, arrays[0].dtype)
-        for row, array in zip(out, arrays, strict=True):
-            row[: len(array)] = array
-        return torch.from_numpy(out)
+    def stack(name, fill):
+        arrays = [torch.from_numpy(getattr(one, name)) for one in sentence_list]
+        return torch.nn.utils.rnn.pad_sequence(arrays, True, fill)
 
-    bias = (
-        None
-        if sentence_list[0].word_bias is None
-        else stack([one.word_bias for one in sentence_list], 0)
-    )
     return TrainingBatch(
-        stack([one.vectors for one in sentence_list], 0),
-        stack([one.known for one in sentence_list], fill=False),
-        stack([one.words for one in sentence_list], -1),
+        stack("vectors", 0),
+        stack("known", 0),
+        stack("words", -1),
         torch.tensor(targets).reshape(len(targets), -1),
-        bias,
+        None if sentence_list[0].word_bias is None else stack("word_bias", 0),
     )
 
 
@@ -99,7 +91,8 @@ def test_an_absent_projection_is_the_identity(heads, absent):
     layer = replace(layer, **dict.fromkeys(names, IDENTITY), **norms)
     layer = replace(layer, scoring=Scoring(heads == 1, "others"))
     require_agreement([layer], sentences([5, 3], d=d), d)
-    # A projection may have no bias.
+    # The others may have no bias.
+    names = ("query", "key", "value", "output")
     without = {name: Projection(getattr(layer, name).weight) for name in names}
     require_agreement([replace(layer, **without)], sentences([5, 3], d=d), d)
 

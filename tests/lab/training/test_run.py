@@ -1,7 +1,6 @@
 """Training, from files to a model."""
 
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from polyseme.models.reader import read_model
 from polyseme.models.weights import tensors_from_layers
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from tests.lab.training.runs import CONTRASTIVE, HIDDEN_WORDS, encoded, moved, run, run_of
-from tests.lab.training.world import WORDS, vectors, word, world_model
+from tests.lab.training.world import WORDS, vectors, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
@@ -118,15 +117,6 @@ def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
     trained, _ = run(world, tags=tags, steps=7, score_every=1, groups=1)
     steps = [point["step"] for point in trained.facts["history"]]
     assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)
-
-
-def test_excluded_words_are_not_targets(world, tags):
-    lemmas = tuple(word("bank", n).title() for n in range(29))
-    trained, _ = run(world, tags=tags, leave_out=lemmas, held_out=0.0)
-    assert trained.facts["data"]["tags"] == sum(
-        json.loads(line)["tags"][0]["lemma"] == "bankbd/noun"
-        for line in Path(tags).read_text().splitlines()
-    )
 
 
 @pytest.mark.slow
