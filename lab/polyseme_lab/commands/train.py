@@ -21,6 +21,7 @@ from polyseme.errors import CommandError, counted
 from polyseme.importing.importer import check_name
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
+from polyseme.models.weights import tensors_from_layers
 from polyseme.progress import ConsoleBar, ConsoleProgress
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.terminal import echo
@@ -201,7 +202,7 @@ def train(
                 training = HiddenWordsRun(model, files, hidden_words, checkpoints, resume)
             else:
                 recipe = _config(TrainingConfig, fields, options)
-                if not model.manifest.tensors:
+                if not tensors_from_layers(list(model.layers)):
                     model = with_closed_form(model)
                 training = TrainingRun(model, files, recipe, checkpoints, resume)
             with TrainingProgress() as progress:
