@@ -226,4 +226,4 @@ def test_a_worse_model_is_written_only_on_request(tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr.decode()
     assert "step" not in done.stderr.decode()  # the checkpoint is at the last one
     facts = json.loads(manifest.read_bytes())["training"]["pseudo_words"]
-    assert (facts["start"], facts["result"]) == (100, 33.33)
+    assert facts["result"] < facts["start"] - 10
