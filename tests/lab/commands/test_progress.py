@@ -1,12 +1,7 @@
-"""Progress of a training: a bar on a terminal, lines elsewhere."""
-
-import re
-
-import pytest
+"""Progress of a training as lines; `tests/test_progress.py` has the bar of a terminal."""
 
 from polyseme_lab.commands.train import TrainingProgress
-from tests.lab.training.world import world_model, write_tags
-from tests.test_progress import clock, on_terminal
+from tests.test_progress import clock
 
 __all__ = ["clock"]
 
@@ -36,18 +31,3 @@ def test_without_a_terminal_lines_are_throttled_and_scores_are_not(clock, capsys
         "polyseme: training, 100%, step 1,007, loss 2.400, held out: AUC 62.00, macro-F1 70.00",
         "polyseme: training, 50%, step 5, loss 2.500",
     ]
-
-
-@pytest.mark.slow
-def test_on_a_terminal_the_progress_bar_has_loss_and_scores(tmp_path):
-    pytest.importorskip("torch", reason="the extra [train] is not installed")
-    pytest.importorskip("sklearn", reason="the extra [train] is not installed")
-    world_model(tmp_path)
-    tags = write_tags(tmp_path / "tags.jsonl", count=200)
-    arguments = ("--model", "world", "--tags", tags, "--steps", 20, "--score-every", 10)
-    code, _, err = on_terminal(150, "train", *arguments, "--models-dir", tmp_path)
-    assert code == 0, err
-    assert re.search(r"reading tags\.jsonl: +\d+%\|[^|]*\| [\d.]+k?/", err), err
-    assert re.search(r"\rtraining +\d+%\|[^|]*\| \d\d:\d\d<.*step \d+, loss \d\.\d+", err), err
-    assert re.search(r"polyseme: training, 50%, step 10, loss \d\.\d+, held out: AUC ", err), err
-    assert "Traceback" not in err

@@ -31,16 +31,6 @@ def test_figures_of_several_embedders_are_means_with_separate_thresholds():
     assert (found.train, found.accuracy.value) == (75.0, 50.0)
 
 
-def test_the_reported_threshold_is_that_of_the_first_embedder():
-    vectors = {"bank": [1, 0], "river": [-1, 0], "money": [0, 1]}
-
-    def by_first_word(occurrences):
-        return np.array([vectors[one.words[0]] for one in occurrences])
-
-    assert wic(WIC, by_first_word, by_neighbor).threshold == -1
-    assert wic(WIC, by_neighbor, by_first_word).threshold == 1
-
-
 def test_the_length_of_vectors_does_not_matter():
     def stretched(occurrences):
         return by_neighbor(occurrences) * np.arange(1, len(occurrences) + 1)[:, None]

@@ -145,21 +145,18 @@ def test_too_little_data_is_reported(world, tmp_path):
 
 
 def test_excluded_tags_are_counted_for_each_word(world, tags, capsys):
-    data, recipe = read(world, tags=tags)
+    data, _ = read(world, tags=tags)
     assert data.left_out == ""
     counts = Counter(word_of_lemma(data.tagged.names[n]) for n in data.tagged.groups)
-    words = [word for word, _ in counts.most_common()]
-    recipe = TrainingConfig(steps=1, leave_out=("absent", words[3].upper(), words[0]))
+    (one, first), *_, (other, last) = counts.most_common()
+    recipe = TrainingConfig(steps=1, leave_out=("absent", other.upper(), one))
     data = read_training_files(world, TrainingFiles(tags=(tags,)), recipe, ConsoleProgress())
     assert data.left_out == (
         "--leave-out, by default the words of CoarseWSD-20, excludes"
-        f" {counts[words[0]] + counts[words[3]]} tags: {words[0]} {counts[words[0]]},"
-        f" {words[3]} {counts[words[3]]}."
+        f" {first + last} tags: {one} {first}, {other} {last}."
     )
     assert capsys.readouterr().err == f"polyseme: Warning: {data.left_out}\n"
-    data, recipe = read(world, tags=tags, leave_out=tuple(words))
-    assert data.left_out.endswith(f", {len(words) - 10} more.")
-    assert f" {counts.total()} tags: " in data.left_out
+    data, recipe = read(world, tags=tags, leave_out=tuple(counts))
     with pytest.raises(CommandError, match=r"times in --corpus\. --leave-out, by default"):
         split_data(data, recipe)
 

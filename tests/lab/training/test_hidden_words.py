@@ -54,14 +54,6 @@ def restored(batch):
     return [row[row != UNKNOWN].tolist() for row in rows]
 
 
-def test_the_targets_are_the_words_that_were_hidden():
-    sentences = {tuple(one) for one in random_sentences()}
-    data = hidden_words()
-    found = [one for step in range(20) for one in restored(data.batch(step))]
-    assert found
-    assert all(tuple(one) in sentences for one in found)
-
-
 def test_a_share_of_the_shortest_sentence_is_hidden_in_each():
     data = hidden_words(hidden=0.25)
     for step in range(30):
