@@ -8,7 +8,7 @@ DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
 .PHONY: serve test test-all reliability check format model results image lock sbom docs site release clean
-.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention pipelines deep minilm)
+.PHONY: $(addprefix results-,wic coarsewsd senses closed-form pipelines deep minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -55,8 +55,8 @@ model: $(VENV)/.installed-test
 
 # Measures the bundled models (three quarters of an hour with -j2 on two cores). Each file of results
 # has its report beside it.
-MEASURED := similarity wic coarsewsd senses closed-form attention pipelines deep
-WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
+MEASURED := wic coarsewsd senses closed-form pipelines deep
+WHOLE := static,mean,parameter-free,random,closed-form,model
 ALL := most-frequent,$(WHOLE)
 # Runs `polyseme evaluate $(1)`, and writes its results and its report to $(2).
 define EVALUATE
@@ -65,8 +65,6 @@ $(BIN)/python -m polyseme_lab.report --command "polyseme evaluate $(1)" lab/resu
 endef
 results: $(MEASURED:%=results-%)
 results-%: export OMP_NUM_THREADS := 1
-results-similarity: $(VENV)/.installed-test
-	$(call EVALUATE,similarity $(DATA),similarity)
 results-wic: $(VENV)/.installed-test
 	$(call EVALUATE,wic $(DATA) --systems $(WHOLE),wic)
 results-coarsewsd: $(VENV)/.installed-test
@@ -79,8 +77,6 @@ results-closed-form: $(VENV)/.installed-test
 	$(BIN)/polyseme models export wiki-en --output build/wiki-en.txt
 	$(BIN)/polyseme models import build/wiki-en.txt --name closed-form --models-dir build/models --replace
 	$(call EVALUATE,senses $(DATA) --models-dir build/models --model closed-form,senses-closed-form)
-results-attention: $(VENV)/.installed-test
-	$(call EVALUATE,attention $(SENSES)/google_wsd.tar.xz,explanation)
 
 # Measures pseudo-words, sentences and tagging with the model $(1), into files with the prefix $(2).
 SETS := build/downstream
@@ -107,7 +103,6 @@ results-deep: $(VENV)/.installed-test $(SETS)
 results-minilm: $(VENV)/.installed-test
 	$(call EVALUATE,wic $(DATA) --systems minilm,wic-minilm)
 	$(call EVALUATE,coarsewsd $(DATA) --systems minilm,coarsewsd-minilm)
-	$(call EVALUATE,senses $(DATA) --compare,senses-minilm)
 
 # Writes the tables of settings and errors, and the OpenAPI document.
 docs: $(VENV)/.installed-test

@@ -37,7 +37,7 @@ import orjson
 from processes import children, megabytes
 from record import record
 
-from polyseme_lab.training.corpus import read_lines
+from polyseme_lab.files import read_lines
 
 WORKERS = 2
 BATCH = 1024

@@ -13,7 +13,7 @@ import numpy as np
 
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme_lab.training.corpus import read_lines
+from polyseme_lab.files import read_lines
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 CORPUS = Path(__file__).parents[2] / "shared" / "data" / "corpora" / "simplewiki.txt.zst"

@@ -35,7 +35,6 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
 from polyseme_lab.commands.train import corpus_options, run_train
-from polyseme_lab.evaluation.datasets import read_data_set
 from polyseme_lab.evaluation.measure import quality
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
@@ -139,8 +138,7 @@ def write(
     facts["training"]["centered"] = CENTERED
     write_folder()
     if data:
-        sets = (read_data_set(data, name) for name in ("coarsewsd", "wic"))
-        facts["quality"] = quality(read_model(folder), *sets)
+        facts["quality"] = quality(read_model(folder), data)
         write_folder()
     (folder / "LICENSE").write_text(NOTICE)
 

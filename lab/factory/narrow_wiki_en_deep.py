@@ -46,6 +46,7 @@ from polyseme.progress import ConsoleProgress
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import UNKNOWN, HiddenBatch, HiddenWords, tokenize_files
 from polyseme_lab.training.network import Network, TrainingBatch
+from polyseme_lab.training.stack import adam_w
 
 _T = TypeVar("_T")
 WIKI_EN_DEEP = Path(__file__).parents[2] / "models" / "wiki-en-deep"
@@ -53,8 +54,9 @@ BATCHES, PENALTY = 30, 1e-3
 """The number of batches to narrow over, and the penalty relative to the mean square of a column."""
 WEIGHT_LAYERS, WEIGHT_HIDDEN = 0.3, 1.0
 """The weights of the losses of lower layers and of hidden words; that of the vectors is 1."""
-RATE, WARM_UP, CONSTANT = 1e-3, 100, 0.3
-"""The learning rate, the steps in which it rises, and the share of the time until it falls to 0."""
+RATE, DECAY, WARM_UP, CONSTANT = 1e-3, 0.01, 100, 0.3
+"""The learning rate, the decay of the weights, the steps in which the rate rises, and the share of
+the time until it falls to 0."""
 CHECK_EVERY, HELD_OUT = 2000, 4
 
 
@@ -275,11 +277,7 @@ class Lesson:
         """Train the student for some minutes; return it with the steps and its mean losses."""
         network = Network.from_layers(without_final(student), self.table.shape[1])
         tensors = {name: tensor.requires_grad_() for name, tensor in network.tensors.items()}
-        groups = [
-            {"params": [t for t in tensors.values() if t.ndim > 1], "weight_decay": 0.01},
-            {"params": [t for t in tensors.values() if t.ndim <= 1], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.98), fused=True)
+        optimizer = adam_w(tensors, RATE, DECAY)
         fast = network.with_tensors(tensors, torch.bfloat16)
         held_out = [self.example(10**6 + n) for n in range(HELD_OUT)]
         began = time.monotonic()

@@ -10,22 +10,17 @@ be ended and continued at any time; the model is the moving average of the weigh
 
     python lab/factory/train_wiki_en_deep.py … --steps 94500 --decay 0.0423
 
-in which the rate falls to 0 in the last 4,000 steps. `--pack FILE.xz` only writes the corpus as
-packed tokens, nine bits each, for another machine: `polyseme train --corpus` reads such files, and
-its `--recipe` sets widths of layers and larger batches for a GPU. `narrow_wiki_en_deep.py`
-makes `models/wiki-en-deep` of the result.
+in which the rate falls to 0 in the last 4,000 steps. `narrow_wiki_en_deep.py` makes
+`models/wiki-en-deep` of the result.
 """
 
 from pathlib import Path
 
 import click
 
-from polyseme.models.registry import Registry
-from polyseme.progress import ConsoleProgress
 from polyseme_lab.commands.train import corpus_options, run_train
 from polyseme_lab.evaluation.downstream import read_pseudowords
 from polyseme_lab.training.config import COARSEWSD
-from polyseme_lab.training.hidden_words import pack, tokenize_files
 from polyseme_lab.training.run import CHECKPOINT
 
 NAME = "deep"
@@ -47,21 +42,14 @@ def left_out(pseudowords: Path) -> list[str]:
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/wiki-en-deep"))
 @click.option("--steps", default=STEPS, show_default=True, help="Total number of steps.")
 @click.option("--decay", default=0.0, help="Share of the steps in which the rate falls to 0.")
-@click.option("--pack", "packed", type=click.Path(path_type=Path), help="Only pack the corpus.")
 def main(
     corpus: Path,
     pseudowords: Path,
     work: Path,
     steps: int,
     decay: float,
-    packed: Path | None,
 ) -> None:
-    """Train the teacher, or pack its corpus."""
-    if packed:
-        model = Registry.of(None, "wiki-en").model("wiki-en")
-        text = tokenize_files(model, sorted(corpus.glob("*.txt.zst")), ConsoleProgress())
-        pack(text, model.manifest.vocabulary_size, packed)
-        return
+    """Train the teacher."""
     checkpoints = work / "checkpoints"
     checkpoints.mkdir(parents=True, exist_ok=True)
     words = work / "leave_out.txt"

@@ -11,7 +11,7 @@ import regex
 from tqdm import tqdm
 
 from polyseme.tokenizer import splits, words
-from polyseme_lab.training.corpus import read_lines
+from polyseme_lab.files import read_lines
 
 VOCABULARY = 100_000
 NAME_RATIO = 50

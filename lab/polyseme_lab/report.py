@@ -44,10 +44,15 @@ def about(packages: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document as indented JSON, and its report beside it."""
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document as indented JSON."""
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     atomic_write(path, orjson.dumps(document, option=style))
+
+
+def write(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document as indented JSON, and its report beside it."""
+    write_json(path, document)
     atomic_write(path.with_suffix(".md"), markdown(path.stem, document).encode())
 
 

@@ -1,49 +1,28 @@
-"""`polyseme evaluate`: how vectors separate senses, how attention explains them, and their uses."""
+"""`polyseme evaluate`: how well vectors separate senses, and their uses."""
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
-from pydantic import ValidationError
 
-from polyseme.atomic_files import atomic_write
-from polyseme.cli.options import exit_on_signals, model_option, with_options, with_registry
-from polyseme.errors import CommandError, PolysemeError, UnauthorisedError, install_command
+from polyseme.cli.options import (
+    exit_on_signals,
+    model_option,
+    require_package,
+    with_options,
+    with_registry,
+)
 from polyseme.models.registry import Registry
 from polyseme.progress import ConsoleProgress
-from polyseme.settings import PREFIX
 from polyseme.terminal import echo
-from polyseme_lab.evaluation.systems import (
-    DEFAULT,
-    MINILM,
-    MOST_FREQUENT,
-    NAMES,
-    SERVED_NAMES,
-    EvaluationConfig,
-    Task,
-)
-from polyseme_lab.report import markdown
-from polyseme_lab.training.config import COARSEWSD, TrainingConfig
-from polyseme_lab.training.corpus import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
+from polyseme_lab.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, Split
+from polyseme_lab.report import write_json
 
 if TYPE_CHECKING:
-    from polyseme.client.client import Client
-    from polyseme.client.encoder import Encoder
     from polyseme_lab.evaluation.results import Results
 
-_EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
-_RETRIES = 5
-"""Number of further attempts of a request to a service."""
-IMAGES: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
-API_KEY = f"{PREFIX}API_KEY"
-"""The environment variable with the key of a service. It has no flag, because every user of the
-machine can read the command line."""
 
 
 def _parse_systems(
@@ -58,15 +37,13 @@ def _parse_systems(
 
 
 def _check_output(
-    _context: click.Context, option: click.Parameter, file: Path | None
+    _context: click.Context, _option: click.Parameter, file: Path | None
 ) -> Path | None:
-    """Return an output file; raise BadParameter for a missing folder, a device or a bad suffix."""
+    """Return an output file; raise BadParameter for a missing folder or a device."""
     if file and not file.parent.is_dir():
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
         raise click.BadParameter("the path exists and is not a regular file.")
-    if file and option.name == "plot" and file.suffix.lower() not in IMAGES:
-        raise click.BadParameter("the name must end in .png or .svg.")
     return file
 
 
@@ -74,7 +51,6 @@ _directory = click.argument(
     "directory", type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
 _file = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-_url = click.option("--url", help="Measure a running service, such as http://127.0.0.1:8000.")
 _compare = click.option(
     "--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare])."
 )
@@ -85,19 +61,12 @@ _json = click.option(
     callback=_check_output,
     help="Output file for the results as JSON.",
 )
-_plot = click.option(
-    "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=_check_output,
-    help="Output file for a plot of the results, .png or .svg.",
-)
-_downstream_options = with_options(_url, _compare, _json, _plot, model_option)
+_downstream_options = with_options(_json, model_option, with_registry)
 
 
 @click.command()
-@click.argument("task", type=click.Choice(get_args(Task)))
+@click.argument("task", type=click.Choice(["coarsewsd", "wic"]))
 @_directory
-@_url
 @click.option(
     "--split", type=click.Choice(["dev", "test"]), help="The split of WiC; by default dev."
 )
@@ -111,77 +80,33 @@ _downstream_options = with_options(_url, _compare, _json, _plot, model_option)
 @click.option("--controls/--no-controls", default=True, help="Measure the baselines too.")
 @_compare
 @_json
-@_plot
 @model_option
 @with_registry
-def evaluate(task: Task, directory: Path, registry: Registry, **options: Any) -> None:
-    """Evaluate a model and its baselines on CoarseWSD-20, WiC or word similarity.
+def evaluate(task: Any, directory: Path, registry: Registry, **options: Any) -> None:
+    """Evaluate a model and its baselines on CoarseWSD-20 or WiC.
 
-    DIRECTORY contains the archive coarsewsd.tar.xz or wic.tar.xz, or its extracted files; or
-    wordsim353.tsv, simlex999.txt, or both. The key of a service is read from POLYSEME_API_KEY.
+    DIRECTORY contains the archive coarsewsd.tar.xz or wic.tar.xz, or its extracted files.
 
-    Other measures are commands of their own, with --help: `polyseme evaluate attention`, `tagging`,
+    Other measures are commands of their own, with --help: `polyseme evaluate tagging`,
     `sentences`, `pseudowords` and `senses`.
     """
     names = options["names"]
     if options["split"] and task != "wic":
         raise click.UsageError("--split applies only to WiC, which has two splits to measure.")
-    if task == "similarity":
-        if names or options["compare"] or not options["controls"]:
-            raise click.UsageError("Similarity is measured for static vectors only.")
-        names = []
-    elif names and not options["controls"]:
+    if names and not options["controls"]:
         raise click.UsageError("Give --systems or --no-controls, not both.")
-    elif task == "wic" and MOST_FREQUENT in (names or ()):
+    if task == "wic" and MOST_FREQUENT in (names or ()):
         raise click.UsageError("WiC consists of pairs of sentences and has no most frequent sense.")
-    elif names is None:
-        systems = SERVED_NAMES if options["url"] else DEFAULT
-        names = [MOST_FREQUENT, *systems] if options["controls"] else ["model"]
+    if names is None:
+        names = [MOST_FREQUENT, *NAMES] if options["controls"] else ["model"]
     if options["compare"]:
         names = [*names, MINILM]
-    config = EvaluationConfig(task, directory, names, options["split"] or "dev", ConsoleProgress())
-    require_extra()
-    from polyseme_lab.evaluation.measure import measure_model, measure_service
-    from polyseme_lab.evaluation.sources import ServiceSource
+    require_package("sklearn", "`polyseme evaluate` needs scikit-learn", "evaluate")
+    from polyseme_lab.evaluation.measure import measure_model
 
-    if options["url"]:
-        with _service(options) as client:
-            results = measure_service(ServiceSource(client), config)
-    else:
-        results = measure_model(registry.model(options["model"]), config)
-    _report(results, options)
-
-
-@contextmanager
-def _service(options: Mapping[str, Any]) -> Iterator["Client"]:
-    """Yield the client of a service; raise CommandError for its errors and the service's."""
-    from polyseme.client.client import Client
-    from polyseme.client.errors import ClientError
-
-    url, key, model = options["url"], os.environ.get(API_KEY) or "", options["model"]
-    try:
-        with Client(url, key, model, timeout=120, retries=_RETRIES, longest_wait=120) as client:
-            yield client
-    except PolysemeError as error:
-        hint = "POLYSEME_API_KEY sets the key." if isinstance(error, UnauthorisedError) else None
-        message = f"The service responds with {error.status}: {error.message(hint)}"
-        raise CommandError(message) from None
-    except (ClientError, ValueError) as error:
-        raise CommandError(str(error)) from None
-
-
-def require_extra() -> None:
-    """Raise CommandError unless the packages of the extra `evaluate` are installed."""
-    if missing := [name for name in _EXTRA if find_spec(name) is None]:
-        raise CommandError(
-            f"`polyseme evaluate` needs {', '.join(missing)}: {install_command('evaluate')}."
-        )
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document as indented JSON."""
-    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    atomic_write(path, orjson.dumps(document, option=style))
+    model, progress = registry.model(options["model"]), ConsoleProgress()
+    split: Split = options["split"] or "dev"
+    _report(measure_model(model, task, directory, names, split=split, progress=progress), options)
 
 
 def _print(lines: str) -> None:
@@ -190,81 +115,13 @@ def _print(lines: str) -> None:
 
 
 def _report(results: "Results", options: Mapping[str, Any]) -> None:
-    """Print the table and write the requested files."""
-    from polyseme_lab.evaluation.results import document, plot_results, table
+    """Print the table and write the requested file."""
+    from polyseme_lab.evaluation.results import document, table
 
     _print(table(results))
     with exit_on_signals():
         if options["document"]:
             write_json(options["document"], document(results))
-        if options["plot"]:
-            kind = IMAGES[options["plot"].suffix.lower()]
-            atomic_write(options["plot"], plot_results(results, kind))
-
-
-@click.command("evaluate attention")
-@click.argument("archive", type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--occurrences",
-    type=click.IntRange(1, 1_000_000),
-    default=500,
-    show_default=True,
-    help="Maximum number of tagged words to measure.",
-)
-@click.option(
-    "--lemmas",
-    type=click.Choice(["held-out", "all"]),
-    default="held-out",
-    show_default=True,
-    help="Lemmas to measure: held out of training, or all. CoarseWSD-20's words are excluded.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, (1 << 32) - 1),
-    default=1,
-    show_default=True,
-    help="Seed of the random number generators.",
-)
-@_json
-@model_option
-@with_registry
-def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) -> None:
-    """Measure how well each attention head explains the vectors of a model, with baselines.
-
-    ARCHIVE contains sentences with sense tags, in a format of `polyseme train --tags`.
-    """
-    require_extra()
-    from polyseme_lab.evaluation.explanation import explain
-    from polyseme_lab.evaluation.perturbation import collect_senses
-    from polyseme_lab.evaluation.sources import LocalSource
-
-    model, seed, progress = registry.model(options["model"]), options["seed"], ConsoleProgress()
-    size = sum(file.stat().st_size for file in tag_files(archive))
-    with progress.stage("reading tags", size) as bar:
-        recipe = model.manifest.training.get("recipe")
-        fields = recipe if isinstance(recipe, dict) else {}
-        try:  # the split of the model's training
-            split = TrainingConfig(
-                **{name: fields[name] for name in ("held_out", "split") if name in fields}
-            )
-        except ValidationError:  # the model was trained by another program
-            split = TrainingConfig()
-        if lemmas != "all" and not split.held_out:
-            raise CommandError("The model's training held out no lemma; use --lemmas all.")
-
-        def is_measured(lemma: str) -> bool:
-            if word_of_lemma(lemma) in COARSEWSD:
-                return False
-            return lemmas == "all" or is_lemma_held_out(lemma, split.held_out, split.split)
-
-        sentences = read_tagged(archive, bar.advance)
-        senses = collect_senses(sentences, is_measured, LocalSource(model).knows, seed)
-    explanation = explain(model, senses, options["occurrences"], seed, progress)
-    explanation["chosen_lemmas"] = lemmas
-    _print(markdown("attention", explanation).rstrip())
-    if options["document"]:
-        with exit_on_signals():
-            write_json(options["document"], explanation)
 
 
 @click.command("evaluate tagging")
@@ -275,7 +132,6 @@ def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) ->
     help="Use a classifier with one hidden layer of 256 units instead of a linear one.",
 )
 @_downstream_options
-@with_registry
 def tagging(directory: Path, registry: Registry, *, hidden: bool, **options: Any) -> None:
     """Train a classifier of tokens on each kind of vectors, and on windows of static vectors.
 
@@ -288,7 +144,6 @@ def tagging(directory: Path, registry: Registry, *, hidden: bool, **options: Any
 @click.command("evaluate sentences")
 @_file
 @_downstream_options
-@with_registry
 def sentences(file: Path, registry: Registry, **options: Any) -> None:
     """Compare the cosines of sentence vectors with people's similarity ratings.
 
@@ -300,7 +155,6 @@ def sentences(file: Path, registry: Registry, **options: Any) -> None:
 @click.command("evaluate pseudowords")
 @_file
 @_downstream_options
-@with_registry
 def pseudowords(file: Path, registry: Registry, **options: Any) -> None:
     """Measure how well contexts tell apart two words that one pseudo-word replaces.
 
@@ -312,22 +166,19 @@ def pseudowords(file: Path, registry: Registry, **options: Any) -> None:
 
 @click.command("evaluate senses")
 @_directory
-@_compare
-@_json
-@model_option
-@with_registry
+@_downstream_options
 def senses(directory: Path, registry: Registry, **options: Any) -> None:
     """Find the senses of words without the labels, and compare them with the labels.
 
-    DIRECTORY has coarsewsd.tar.xz or its extracted files, pseudowords.jsonl.xz, or the folder
-    SemEval-2013-Task-13-test-data; each set that is there is measured.
+    DIRECTORY has coarsewsd.tar.xz or its extracted files, or pseudowords.jsonl.xz; each set that is
+    there is measured.
     """
-    require_extra()
+    require_package("sklearn", "`polyseme evaluate` needs scikit-learn", "evaluate")
     from polyseme_lab.evaluation.results import document, table
     from polyseme_lab.evaluation.sense_induction import measure_senses
 
-    model, compare = registry.model(options["model"]), options["compare"]
-    results = measure_senses(model, directory, compare=compare, progress=ConsoleProgress())
+    model = registry.model(options["model"])
+    results = measure_senses(model, directory, ConsoleProgress())
     _print("\n\n".join(map(table, results.values())))
     if options["document"]:
         sets = {name: document(of_set) for name, of_set in results.items()}
@@ -339,17 +190,9 @@ def senses(directory: Path, registry: Registry, **options: Any) -> None:
 def _report_downstream(
     measure: str, path: Path, registry: Registry, options: Mapping[str, Any], **how: Any
 ) -> None:
-    """Measure the model in this process, or the service at the URL, and report the results."""
-    require_extra()
-    from polyseme.client.local import LocalModel
+    """Measure the model, and report the results."""
+    require_package("sklearn", "`polyseme evaluate` needs scikit-learn", "evaluate")
     from polyseme_lab.evaluation import downstream
 
-    how = {"compare": options["compare"], "progress": ConsoleProgress(), **how}
-    with ExitStack() as stack:
-        encoder: Encoder
-        if options["url"]:
-            encoder = stack.enter_context(_service(options))
-        else:
-            encoder = LocalModel(registry.model(options["model"]))
-        results = getattr(downstream, measure)(encoder, path, **how)
-    _report(results, options)
+    model = registry.model(options["model"])
+    _report(getattr(downstream, measure)(model, path, ConsoleProgress(), **how), options)

@@ -5,34 +5,35 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Container
-from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 import click
 from pydantic import ValidationError
 
-from polyseme.cli.options import destination_option, exit_on_signals, with_options
-from polyseme.errors import CommandError, counted, install_command
-from polyseme.importing.closed_form import frequencies_by_rank, informativeness
+from polyseme.cli.options import (
+    destination_option,
+    exit_on_signals,
+    require_package,
+    with_options,
+)
+from polyseme.errors import CommandError, counted
 from polyseme.importing.importer import check_name
-from polyseme.importing.weights import sorted_by_frequency
-from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
+from polyseme.models.weights import tensors_from_layers
 from polyseme.progress import ConsoleBar, ConsoleProgress
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.terminal import echo
 from polyseme.validation import validation_message
-from polyseme_lab.training.config import HiddenWordsConfig, Init, Objective, TrainingConfig
+from polyseme_lab.training.config import HiddenWordsConfig, Objective, TrainingConfig
 
 DEFAULT_STEPS = 400
 """The number of steps if neither --steps nor --minutes is given."""
 SCORES = {"auc": "AUC", "macro_f1": "macro-F1", "held_out_loss": "loss", "named": "named"}
 """The labels of held-out scores."""
 RECIPE_OPTIONS = (
-    *("heads", "key_width", "value_width", "layers", "norm", "feed_forward", "tune_embeddings"),
+    *("heads", "key_width", "value_width", "layers", "feed_forward", "tune_embeddings"),
     *("hidden", "sentences", "negatives", "decay", "interpolate", "seed", "learning_rate"),
     *("schedule", "anchor", "key_dropout", "cut", "hide", "lower", "window", "groups"),
     *("occurrences", "pseudo_words", "word_occurrences", "commonest_words", "mix"),
@@ -132,12 +133,6 @@ def recipe_option(name: str) -> Callable[[Any], Any]:
 @click.option("--minutes", type=float, help="Stop after this time; the result is not reproducible.")
 @click.option("--steps", type=int, help=f"Stop after this many steps.  [default: {DEFAULT_STEPS}]")
 @click.option(
-    "--init",
-    type=click.Choice(get_args(Init)),
-    help="Initial weights: those of the model (the default if it has weights and no option changes"
-    " their shape), the closed form, or random ones.",
-)
-@click.option(
     "--recipe", "recipe_file", type=_file, help="A JSON file of options; flags override it."
 )
 @click.option(
@@ -186,11 +181,10 @@ def train(
                 "A model of this name already exists; choose another one with --output, or"
                 " --replace."
             )
-        if not all(find_spec(name) for name in ("torch", "sklearn")):
-            raise CommandError(
-                f"Training needs PyTorch and scikit-learn: {install_command('train')}."
-            )
+        for package in ("torch", "sklearn"):
+            require_package(package, "Training needs PyTorch and scikit-learn", "train")
         from polyseme_lab.evaluation.results import table
+        from polyseme_lab.evaluation.systems import with_closed_form
         from polyseme_lab.training.data import TrainingFiles
         from polyseme_lab.training.run import HiddenWordsRun, TrainingRun, write_trained_model
 
@@ -207,9 +201,9 @@ def train(
                 hidden_words = _config(HiddenWordsConfig, fields, options)
                 training = HiddenWordsRun(model, files, hidden_words, checkpoints, resume)
             else:
-                recipe = _config(TrainingConfig, with_initial_weights(fields, model), options)
-                if recipe.init != "model":
-                    model = with_informativeness(model)
+                recipe = _config(TrainingConfig, fields, options)
+                if not tensors_from_layers(list(model.layers)):
+                    model = with_closed_form(model)
                 training = TrainingRun(model, files, recipe, checkpoints, resume)
             with TrainingProgress() as progress:
                 result = training.run(progress, progress.step)
@@ -266,30 +260,6 @@ def recipe_fields(options: dict[str, Any]) -> dict[str, Any]:
     if fields.get("steps") is None and fields.get("minutes") is None:
         fields["steps"] = DEFAULT_STEPS
     return fields
-
-
-def with_initial_weights(fields: dict[str, Any], model: Model) -> dict[str, Any]:
-    """Return the fields of a recipe with the default of `init`."""
-    fields = dict(fields)
-    if fields.get("init") is None:
-        shape = ("heads", "key_width", "value_width", "layers", "feed_forward", "norm")
-        shaped = any(fields.get(name) not in {None, "none"} for name in shape)
-        fields["init"] = "closed-form" if shaped or not model.manifest.tensors else "model"
-    if fields["init"] == "random":
-        fields.setdefault("interpolate", 1.0)  # no interpolation with random weights
-    return fields
-
-
-def with_informativeness(model: Model) -> Model:
-    """Return the model with the word bias that an import computes from ranks.
-
-    A model that has a word bias, or is not known to be sorted by frequency, is returned unchanged.
-    """
-    size = model.manifest.vocabulary_size
-    words = (model.vocabulary.word(row) for row in range(size))
-    if model.word_bias is not None or not sorted_by_frequency(words):
-        return model
-    return replace(model, word_bias=informativeness(frequencies_by_rank(size)))
 
 
 def _config(kind: type[_Config], fields: dict[str, Any], flags: Container[str]) -> _Config:

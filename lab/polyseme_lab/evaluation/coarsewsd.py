@@ -7,7 +7,7 @@ unit training vectors. Accuracy and macro-F1 are averaged over the words.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -18,7 +18,6 @@ from polyseme.errors import CommandError
 from polyseme_lab.evaluation.datasets import (
     Embedder,
     Files,
-    Knows,
     LabeledOccurrences,
     TokenizedOccurrence,
 )
@@ -62,14 +61,6 @@ class CoarseWsdResult:
     accuracy: IntervalEstimate
     macro_f1: IntervalEstimate
     words: dict[str, WordFigures]
-
-    def rounded(self) -> dict[str, float]:
-        """Return the number of words, and the measures in %, for manifests."""
-        return {
-            "words": len(self.words),
-            "accuracy": self.accuracy.value,
-            "macro_f1": self.macro_f1.value,
-        }
 
 
 def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
@@ -182,16 +173,3 @@ def parse_occurrence(line: str, where: str) -> TokenizedOccurrence:
             f"{where}: the line is not the position of a word, a tab and a sentence."
         )
     return TokenizedOccurrence(words, int(position))
-
-
-def known_words(files: Files, knows: Knows) -> Files:
-    """Return the files of the words whose form in the first test sentence has a vector."""
-    folders = word_folders(files)
-    first = []
-    for folder in folders:
-        name = f"{folder}/test.data.txt"
-        if not files.get(name):
-            raise CommandError(f"{name} is missing or empty; get the set again.")
-        first.append(parse_occurrence(files[name][0], f"{name}, line 1").word)
-    kept = set(compress(folders, knows(first)))
-    return {name: lines for name, lines in files.items() if str(PurePosixPath(name).parent) in kept}

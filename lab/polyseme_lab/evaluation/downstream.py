@@ -1,9 +1,9 @@
 """Evaluate vectors by token tagging, sentence similarity and pseudo-words."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,18 +12,15 @@ import orjson
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
-from polyseme.client.encoder import Encoder
+from polyseme.client.local import LocalModel
 from polyseme.client.results import Sentence
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.errors import CommandError
+from polyseme.models.model import Model
 from polyseme.operations.embed import DEFAULT_POOLING
 from polyseme.operations.options import Part
 from polyseme.progress import SILENT, Progress
-from polyseme_lab.evaluation.datasets import (
-    TokenizedOccurrence,
-    read_scored_pairs,
-    read_text_lines,
-)
+from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.results import ResultRow, Results
 from polyseme_lab.evaluation.statistics import (
     IntervalEstimate,
@@ -32,7 +29,8 @@ from polyseme_lab.evaluation.statistics import (
     rank_correlation,
     resample_counts,
 )
-from polyseme_lab.evaluation.systems import MINILM, MINILM_TITLE, Kind, transformer_vectors
+from polyseme_lab.evaluation.systems import Kind, systems, tabulate
+from polyseme_lab.files import read_text_lines
 
 HIDDEN_WORD = "\ue000" * 257
 """The token that replaces both words of a pair. It has no vector: no vocabulary contains it, and
@@ -87,7 +85,19 @@ def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
 
     Raises CommandError for another format, or if all scores are equal.
     """
-    pairs = read_scored_pairs(path, 0, "a score and two sentences")
+    pairs = []
+    for number, line in enumerate(read_text_lines(path), 1):
+        first, *texts = line.split("\t")
+        try:
+            score = float(first)
+        except ValueError:
+            score = np.nan
+        if len(texts) != 2 or not all(texts) or not np.isfinite(score):
+            raise CommandError(
+                f"{path.name}, line {number}: the line is not a score and two sentences, separated"
+                " by tabs."
+            )
+        pairs.append((score, texts[0], texts[1]))
     if len({score for score, _, _ in pairs}) <= 1:
         raise CommandError(f"{path.name} needs pairs with different scores.")
     return pairs
@@ -153,15 +163,9 @@ TAGGING: dict[str, tuple[str, Kind, TokenVectors]] = {
 
 
 def measure_tagging(
-    encoder: Encoder,
-    directory: Path,
-    *,
-    names: Collection[str] = tuple(TAGGING),
-    hidden: bool = False,
-    compare: bool = False,
-    progress: Progress = SILENT,
+    model: Model, directory: Path, progress: Progress = SILENT, *, hidden: bool = False
 ) -> Results:
-    """Train a probe on `train.tsv` of a folder and measure it on `dev.tsv`, for each of `names`.
+    """Train a probe on `train.tsv` of a folder and measure it on `dev.tsv`.
 
     The probe is a logistic regression on standardized vectors, or with `hidden` a network with a
     hidden layer of 256 units. The figure is the accuracy, or the F1 of spans if a tag in
@@ -171,31 +175,21 @@ def measure_tagging(
     labels = [tag for sentence in train for tag in sentence.tags]
     spans = any(tag.startswith("B-") for tag in labels)
     rows = []
-
-    def measure(name: str, title: str, kind: Kind, known: Floats, measured: Floats) -> None:
-        with progress.stage(f"probe, {name}", 1, in_bytes=False):
-            tags = _probe(known, labels, hidden=hidden).predict(measured).tolist()
-        figure = span_f1(dev, tags) if spans else tag_accuracy(dev, tags)
-        rows.append(ResultRow(name, title, kind, {"score": figure}, {"width": known.shape[1]}))
-
     encoded: list[list[Sentence]] = []
     for split in (train, dev):
         texts = [list(sentence.words) for sentence in split]
         parts: tuple[Part, ...] = ("static", "contextual", "features")
         with progress.stage("encoding", len(split), in_bytes=False) as bar:
             encoded.append([])
-            for sentence in encoder.encode_each(texts, include=parts):
+            for sentence in LocalModel(model).encode_each(texts, include=parts):
                 encoded[-1].append(sentence)
                 bar.advance(1)
-    for name in names:
-        title, kind, vectors = TAGGING[name]
-        measure(name, title, kind, vectors(encoded[0]), vectors(encoded[1]))
-    if compare:
-        sides = []
-        for split in (train, dev):
-            occurrences = [word for sentence in split for word in _occurrences(sentence.words)]
-            sides.append(transformer_vectors(occurrences, progress)(occurrences))
-        measure(MINILM, MINILM_TITLE, "compared", sides[0], sides[1])
+    for name, (title, kind, vectors) in TAGGING.items():
+        known, measured = map(vectors, encoded)
+        with progress.stage(f"probe, {name}", 1, in_bytes=False):
+            tags = _probe(known, labels, hidden=hidden).predict(measured).tolist()
+        figure = tag_score(dev, tags, spans=spans)
+        rows.append(ResultRow(name, title, kind, {"score": figure}, {"width": known.shape[1]}))
     tokens = sum(len(sentence.tags) for sentence in dev)
     kind_of_probe = "one hidden layer of 256" if hidden else "logistic regression"
     column = "span F1" if spans else "accuracy"
@@ -207,10 +201,6 @@ def measure_tagging(
         notes=[interval_note("the sentences")],
         facts={"probe": kind_of_probe, "train": len(labels), "tokens": tokens},
     )
-
-
-def _occurrences(words: tuple[str, ...]) -> list[TokenizedOccurrence]:
-    return [TokenizedOccurrence(words, place) for place in range(len(words))]
 
 
 def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
@@ -233,25 +223,20 @@ def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
         return make_pipeline(StandardScaler(), probe).fit(vectors, labels)
 
 
-def tag_accuracy(sentences: Sequence[LabeledWords], predicted: Sequence[str]) -> IntervalEstimate:
-    """Return the accuracy of the tags, with an interval from resampled sentences."""
-    return _ratio(
-        (sum(a == b for a, b in zip(gold, tags, strict=True)), len(gold))
-        for gold, tags in _by_sentence(sentences, predicted)
-    )
-
-
-def span_f1(sentences: Sequence[LabeledWords], predicted: Sequence[str]) -> IntervalEstimate:
-    """Return conlleval's F1 of the spans of BIO tags, with an interval from resampled sentences."""
-    spans = ((spans_of(gold), spans_of(tags)) for gold, tags in _by_sentence(sentences, predicted))
-    return _ratio((2 * len(a & b), len(a) + len(b)) for a, b in spans)
-
-
-def _ratio(cells: Iterable[tuple[int, int]]) -> IntervalEstimate:
-    """Return the ratio of the sums of two counts of each sentence, 0 if the second is 0."""
-    counts = np.array(list(cells))
-    drawn = resample_counts(len(counts)) @ counts
-    total = counts.sum(axis=0)
+def tag_score(
+    sentences: Sequence[LabeledWords], predicted: Iterable[str], *, spans: bool
+) -> IntervalEstimate:
+    """Return the accuracy of tags, or conlleval's F1 of `spans`, over resampled sentences."""
+    rest, cells = iter(predicted), []
+    for gold in (sentence.tags for sentence in sentences):
+        tags = list(islice(rest, len(gold)))
+        if spans:
+            a, b = spans_of(gold), spans_of(tags)
+            cells.append((2 * len(a & b), len(a) + len(b)))
+        else:
+            cells.append((sum(map(str.__eq__, gold, tags)), len(gold)))
+    counts = np.array(cells)
+    total, drawn = counts.sum(axis=0), resample_counts(len(counts)) @ counts
     resamples = drawn[:, 0] / np.maximum(drawn[:, 1], 1)
     return IntervalEstimate.from_resamples(float(total[0] / max(total[1], 1)), resamples)
 
@@ -274,15 +259,6 @@ def spans_of(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     return spans
 
 
-def _by_sentence(
-    sentences: Sequence[LabeledWords], predicted: Sequence[str]
-) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Yield the gold and the predicted tags of each sentence."""
-    rest = iter(predicted)
-    for sentence in sentences:
-        yield sentence.tags, list(islice(rest, len(sentence.tags)))
-
-
 # Similarity of sentences
 
 POOLINGS = {
@@ -294,11 +270,9 @@ POOLINGS = {
 }
 
 
-def measure_sentences(
-    encoder: Encoder, path: Path, *, compare: bool = False, progress: Progress = SILENT
-) -> Results:
+def measure_sentences(model: Model, path: Path, progress: Progress = SILENT) -> Results:
     """Measure Spearman's correlation of the cosines of sentence vectors with people's scores."""
-    pairs = read_sentence_pairs(path)
+    encoder, pairs = LocalModel(model), read_sentence_pairs(path)
     scores = np.array([score for score, _, _ in pairs])
     texts = [first for _, first, _ in pairs], [second for _, _, second in pairs]
     rows = []
@@ -314,14 +288,6 @@ def measure_sentences(
         # The default pooling is the system to evaluate, the others are controls.
         kind: Kind = "model" if name == DEFAULT_POOLING else "control"
         rows.append(_correlated(name, title, kind, sides, scores))
-    if compare:
-        sides = []
-        for side in texts:
-            words = [_occurrences(tuple(text.split()) or (".",)) for text in side]
-            table = transformer_vectors(list(chain.from_iterable(words)), progress)
-            sides.append(np.stack([table(sentence).mean(axis=0) for sentence in words]))
-        title = "all-MiniLM-L6-v2, mean of the words"
-        rows.append(_correlated(MINILM, title, "compared", sides, scores))
     return Results(
         task="sentences",
         title=f"{path.name}: Spearman's correlation of {len(pairs):,} cosines with people's scores,"
@@ -348,23 +314,25 @@ def _correlated(
 # Pseudo-words
 
 
-def measure_pseudowords(
-    encoder: Encoder, path: Path, *, compare: bool = False, progress: Progress = SILENT
-) -> Results:
+def measure_pseudowords(model: Model, path: Path, progress: Progress = SILENT) -> Results:
     """Measure how well the nearest centroid tells the two words of each pseudo-word apart."""
     pairs = read_pseudowords(path)
-    static, contextual = (
-        _pseudoword_vectors(encoder, pairs, part, progress) for part in ("static", "contextual")
-    )
-    rows = [
-        _separated(pairs, "mean", "mean of the static vectors", "control", static),
-        _separated(pairs, "model", "contextual vector", "model", contextual),
-    ]
-    if compare:
-        vectors = (
-            transformer_vectors(pair.occurrences, progress)(pair.occurrences) for pair in pairs
-        )
-        rows.append(_separated(pairs, MINILM, MINILM_TITLE, "compared", vectors))
+    chosen = systems(model, ["mean", "model"])
+    readers = {name: system.readers[0] for name, system in chosen.items()}
+    occurrences = [occurrence for pair in pairs for occurrence in pair.occurrences]
+    tables = tabulate(model, readers, occurrences, progress)
+    titles = {"mean": "mean of the static vectors", "model": "contextual vector"}
+    rows = []
+    for name, table in tables.items():
+        vectors = [unit(table(pair.occurrences)) for pair in pairs]
+        figures = {}
+        for column, imbalanced in (("balanced", False), ("imbalanced", True)):
+            f1 = [
+                centroid_f1(of_pair, pair.senses, imbalanced=imbalanced)
+                for of_pair, pair in zip(vectors, pairs, strict=True)
+            ]
+            figures[column] = IntervalEstimate.of_mean(np.array(f1))
+        rows.append(ResultRow(name, titles[name], chosen[name].kind, figures))
     return Results(
         task="pseudowords",
         title=f"{len(pairs)} pseudo-words: macro-F1 of the nearest centroid, %",
@@ -373,35 +341,6 @@ def measure_pseudowords(
         notes=[interval_note("the pairs of words")],
         facts={"pairs": len(pairs)},
     )
-
-
-def _pseudoword_vectors(
-    encoder: Encoder, pairs: Sequence[PseudoWord], part: Part, progress: Progress
-) -> Iterator[Floats]:
-    """Yield the sums of the static vectors, or the contextual vectors, of the occurrences."""
-    with progress.stage(part, len(pairs), in_bytes=False) as bar:
-        for pair in pairs:
-            texts = [list(occurrence.words) for occurrence in pair.occurrences]
-            encoded = encoder.encode(texts, include=(part,))
-            yield np.stack(
-                [
-                    sentence.static.sum(axis=0) if part == "static" else sentence.contextual[place]
-                    for sentence, (_, place) in zip(encoded, pair.occurrences, strict=True)
-                ]
-            )
-            bar.advance(1)
-
-
-def _separated(
-    pairs: Sequence[PseudoWord], name: str, title: str, kind: Kind, vectors: Iterator[Floats]
-) -> ResultRow:
-    balanced, imbalanced = [], []
-    for pair, of_pair in zip(pairs, vectors, strict=True):
-        balanced.append(centroid_f1(unit(of_pair), pair.senses, imbalanced=False))
-        imbalanced.append(centroid_f1(unit(of_pair), pair.senses, imbalanced=True))
-    scores = {"balanced": balanced, "imbalanced": imbalanced}
-    figures = {name: IntervalEstimate.of_mean(np.array(f1)) for name, f1 in scores.items()}
-    return ResultRow(name, title, kind, figures)
 
 
 def centroid_f1(vectors: Floats, senses: NDArray[np.int64], *, imbalanced: bool) -> float:

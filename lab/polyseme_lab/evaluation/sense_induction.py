@@ -1,7 +1,7 @@
 """Compare the clusters of a word's occurrences, found without labels, with its true senses.
 
-Three sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), pairs of words that
-the same token replaces, and their single words; SemEval-2013 task 13 (Jurgens & Klapaftis 2013).
+Two sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), pairs of words that the
+same token replaces, and their single words.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score, silhouette_score, v_measure_score
+from sklearn.metrics import (
+    adjusted_rand_score,
+    silhouette_score,
+    v_measure_score,
+)
 
-from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
@@ -24,11 +29,9 @@ from polyseme.senses.clustering import (
     Rule,
     cluster,
     log_odds,
-    silhouette,
     two_cluster_statistics,
 )
 from polyseme.senses.occurrences import find_projection, project, surround
-from polyseme_lab.evaluation import semeval
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import (
     ARCHIVES,
@@ -39,16 +42,13 @@ from polyseme_lab.evaluation.datasets import (
 )
 from polyseme_lab.evaluation.downstream import PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import ResultRow, Results
-from polyseme_lab.evaluation.sources import LocalSource, StaticStack
-from polyseme_lab.evaluation.statistics import SEED, IntervalEstimate, interval_note, roc_auc
+from polyseme_lab.evaluation.statistics import SEED, IntervalEstimate, interval_note
 from polyseme_lab.evaluation.systems import (
-    MINILM,
-    MINILM_TITLE,
     Kind,
     Places,
+    StaticStack,
     systems,
     tabulate,
-    transformer_vectors,
 )
 
 MAX_OCCURRENCES = 300
@@ -89,26 +89,22 @@ def _k_means(vectors: Floats, count: int | None) -> Integers:
     return max(tried, key=quality) if tried else _one_sense(vectors, 1)
 
 
-def sense_systems(rule: Rule = DEFAULT_RULE, *, compare: bool = False) -> dict[str, SenseSystem]:
+def sense_systems(rule: Rule = DEFAULT_RULE) -> dict[str, SenseSystem]:
     """Return the systems by name; in `model`, `rule` decides between one sense and several."""
 
     def default(vectors: Floats, count: int | None) -> Integers:
         return cluster(vectors, None if count is None else min(count, len(vectors)), rule).labels
 
-    chosen = {
+    return {
         "one-sense": SenseSystem("one sense for all", "control", "senses", _one_sense),
         "mean": SenseSystem("k-means, mean of the static vectors", "control", "mean", _k_means),
         "k-means": SenseSystem("k-means, contextual vector", "control", "model", _k_means),
         "model": SenseSystem("`/v1/senses`", "model", "senses", default),
     }
-    if compare:
-        title = f"k-means, {MINILM_TITLE}"
-        chosen[MINILM] = SenseSystem(title, "compared", MINILM, _k_means)
-    return chosen
 
 
 def measure_senses(
-    model: Model, directory: Path, *, compare: bool = False, progress: Progress = SILENT
+    model: Model, directory: Path, progress: Progress = SILENT
 ) -> dict[str, Results]:
     """Return the results on each set in a folder, by name of the set.
 
@@ -118,18 +114,15 @@ def measure_senses(
     archives = any((directory / f"coarsewsd{ending}").is_file() for ending in ARCHIVES)
     if archives or (directory / "coarsewsd").is_dir():
         samples = coarsewsd_samples(directory)
-        results["coarsewsd"] = measure_coarsewsd(model, samples, compare=compare, progress=progress)
+        results["coarsewsd"] = measure_coarsewsd(model, samples, progress)
     for name in PSEUDOWORDS:
         if "pseudowords" not in results and (directory / name).is_file():
             pairs = read_pseudowords(directory / name)
             results["pseudowords"] = measure_pseudowords(model, pairs, progress)
-    if (directory / semeval.FOLDER).is_dir():
-        terms = semeval.read_terms(directory / semeval.FOLDER)
-        results["semeval"] = measure_semeval(model, terms, compare=compare, progress=progress)
     if not results:
         raise CommandError(
-            f"The folder has no coarsewsd.tar.xz, {PSEUDOWORDS[0]} or {semeval.FOLDER};"
-            " docs/training.md describes the sets."
+            f"The folder has neither coarsewsd.tar.xz nor {PSEUDOWORDS[0]}; docs/training.md"
+            " describes the sets."
         )
     return results
 
@@ -137,9 +130,7 @@ def measure_senses(
 def _tables(
     model: Model,
     occurrences: Sequence[TokenizedOccurrence],
-    *,
-    compare: bool = False,
-    progress: Progress = SILENT,
+    progress: Progress,
     names: Sequence[str] = ("mean", "model"),
 ) -> dict[str, Embedder]:
     """Return the vectors of occurrences: those of some systems, and those of `/v1/senses`."""
@@ -152,10 +143,7 @@ def _tables(
 
     readers = {name: system.readers[0] for name, system in systems(model, names).items()}
     readers["senses"] = points
-    tables: dict[str, Embedder] = {**tabulate(LocalSource(model), readers, occurrences, progress)}
-    if compare:
-        tables[MINILM] = transformer_vectors(occurrences, progress)
-    return tables
+    return {**tabulate(model, readers, occurrences, progress)}
 
 
 # CoarseWSD-20
@@ -182,12 +170,12 @@ def coarsewsd_samples(directory: Path) -> list[LabeledOccurrences]:
 
 
 def measure_coarsewsd(
-    model: Model, samples: Sequence[LabeledOccurrences], *, compare: bool, progress: Progress
+    model: Model, samples: Sequence[LabeledOccurrences], progress: Progress
 ) -> Results:
     """Compare the clusters of each word with its senses."""
     asked = list(chain.from_iterable(sample.occurrences for sample in samples))
-    tables = _tables(model, asked, compare=compare, progress=progress)
-    chosen = sense_systems(find_projection(model).rule, compare=compare)
+    tables = _tables(model, asked, progress)
+    chosen = sense_systems(find_projection(model).rule)
     rows = []
     with progress.stage("clusters", len(chosen) * len(samples), in_bytes=False) as bar:
         for name, system in chosen.items():
@@ -253,58 +241,30 @@ PSEUDO_COLUMNS = {
 }
 
 
-def one_sense_rules(
-    rule: Rule = DEFAULT_RULE,
-) -> dict[str, tuple[str, Kind, Callable[[Floats], float], bool]]:
-    """Return title, kind, evidence for two senses, and whether evidence above 0 means two."""
-
-    def split_silhouette(points: Floats) -> float:
-        return silhouette(points, _k_means(points, 2).astype(np.int64))
-
-    def mean_distance(points: Floats) -> float:
-        m = len(points)
-        return float(1 - (np.square(points.sum(axis=0)).sum() - m) / (m * (m - 1)))
-
-    def default(points: Floats) -> float:
-        return log_odds(two_cluster_statistics(points), rule)
-
-    return {
-        "silhouette": ("silhouette of 2-means", "control", split_silhouette, False),
-        "distance": ("mean cosine distance", "control", mean_distance, False),
-        "model": ("`/v1/senses`", "model", default, True),
-    }
-
-
 def measure_pseudowords(model: Model, pairs: Sequence[PseudoWord], progress: Progress) -> Results:
-    """Measure how well each rule distinguishes single words from pseudo-words."""
+    """Measure how well the rule of `/v1/senses` tells single words from pseudo-words."""
     asked = list(chain.from_iterable(pair.occurrences for pair in pairs))
-    table = _tables(model, asked, progress=progress, names=())["senses"]
-    rules = one_sense_rules(find_projection(model).rule)
-    scores = {name: np.empty((len(pairs), 4)) for name in rules}
-    splits = np.empty(len(pairs))
+    table, rule = _tables(model, asked, progress, names=())["senses"], find_projection(model).rule
+    scores, splits = np.empty((len(pairs), 4)), np.empty(len(pairs))
     with progress.stage("one sense or two", len(pairs), in_bytes=False) as bar:
         for number, pair in enumerate(pairs):
             points = unit(table(pair.occurrences).astype(np.float64))
             first, second = (np.flatnonzero(pair.senses == sense) for sense in (0, 1))
             half = np.concatenate([first[::2], second[::2]])
             samples = (first, second, half, np.arange(len(pair.senses)))
-            for name, (_, _, rule, _) in rules.items():
-                scores[name][number] = [rule(points[sample]) for sample in samples]
+            scores[number] = [
+                log_odds(two_cluster_statistics(points[sample]), rule) for sample in samples
+            ]
             splits[number] = adjusted_rand_score(pair.senses, cluster(points, 2).labels)
             bar.advance(1)
-    rows = []
-    for name, (title, kind, _, decides) in rules.items():
-        figures = rule_figures(scores[name], decides=decides)
-        if kind == "model":
-            figures["split_ari"] = IntervalEstimate.of_mean(splits)
-        rows.append(ResultRow(name, title, kind, figures))
+    figures = {**rule_figures(scores), "split_ari": IntervalEstimate.of_mean(splits)}
     sizes = [int(np.bincount(pair.senses).max()) for pair in pairs]
     return Results(
         task="senses",
         title=f"{len(pairs)} pseudo-words of two words with at most {max(sizes)} occurrences each,"
         " and the words by themselves: one sense or two, %",
         columns=PSEUDO_COLUMNS,
-        rows=rows,
+        rows=[ResultRow("model", "`/v1/senses`", "model", figures)],
         notes=[
             interval_note("the pairs of words"),
             (
@@ -316,7 +276,7 @@ def measure_pseudowords(model: Model, pairs: Sequence[PseudoWord], progress: Pro
     )
 
 
-def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate]:
+def rule_figures(scores: Floats) -> dict[str, IntervalEstimate]:
     """Return the areas under the ROC curve, and the shares of right decisions. [n, 4]
 
     The columns: evidence for two senses in each word of a pair, in as many occurrences of both, and
@@ -324,48 +284,16 @@ def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate
     """
 
     def auc(rows: Integers, column: int) -> float:
-        evidences = np.concatenate([scores[rows, :2].ravel(), scores[rows, column]])
-        two: Flags = np.arange(len(evidences)) >= 2 * len(rows)
-        return float(roc_auc(evidences[None], two)[0])
+        m = len(rows)
+        ranks = rankdata(np.concatenate([scores[rows, :2].ravel(), scores[rows, column]]))
+        return float(ranks[2 * m :].sum() - m * (m + 1) / 2) / (2 * m * m)
 
-    figures = {
-        name: IntervalEstimate.of_statistic(partial(auc, column=column), len(scores))
-        for name, column in (("auc", 2), ("auc_twice", 3))
+    return {
+        **{
+            name: IntervalEstimate.of_statistic(partial(auc, column=column), len(scores))
+            for name, column in (("auc", 2), ("auc_twice", 3))
+        },
+        "one_right": IntervalEstimate.of_mean((scores[:, :2] <= 0).mean(axis=1)),
+        "two_right": IntervalEstimate.of_mean(scores[:, 2] > 0),
+        "two_right_twice": IntervalEstimate.of_mean(scores[:, 3] > 0),
     }
-    if decides:
-        figures["one_right"] = IntervalEstimate.of_mean((scores[:, :2] <= 0).mean(axis=1))
-        figures["two_right"] = IntervalEstimate.of_mean(scores[:, 2] > 0)
-        figures["two_right_twice"] = IntervalEstimate.of_mean(scores[:, 3] > 0)
-    return figures
-
-
-# SemEval-2013 task 13
-
-
-def measure_semeval(
-    model: Model, terms: Sequence[semeval.RatedTerm], *, compare: bool, progress: Progress
-) -> Results:
-    """Measure the senses that are found for each term with the two measures of the task."""
-    asked = list(chain.from_iterable(term.occurrences for term in terms))
-    tables = _tables(model, asked, compare=compare, progress=progress)
-    chosen = sense_systems(find_projection(model).rule, compare=compare)
-    rows = []
-    with progress.stage("clusters", len(chosen), in_bytes=False) as bar:
-        for name, system in chosen.items():
-            clusters = [
-                system.clustering(tables[system.vectors](term.occurrences), None) for term in terms
-            ]
-            figures = semeval.figures(terms, map(semeval.one_hot, clusters))
-            mean = float(np.mean([len(np.unique(labels)) for labels in clusters]))
-            facts = {"senses": round(mean, 2)}
-            rows.append(ResultRow(name, system.title, system.kind, figures, facts))
-            bar.advance(1)
-    return Results(
-        task="senses",
-        title=f"SemEval-2013 task 13, {len(terms)} word{'s' * (len(terms) != 1)}, number of senses"
-        " not given, × 100",
-        columns=semeval.COLUMNS,
-        rows=rows,
-        notes=[interval_note("the words")],
-        facts={"terms": len(terms), "occurrences": len(asked)},
-    )

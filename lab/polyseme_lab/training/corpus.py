@@ -1,20 +1,12 @@
-"""Read text files and sentences with sense tags; both may be compressed."""
+"""Samples of text, sentences with sense tags, and what is held out of training."""
 
-import bz2
-import gzip
 import hashlib
 import heapq
-import io
-import lzma
 import re
-import tarfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from io import FileIO
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Annotated, Any, NamedTuple, TypeAlias
+from typing import IO, Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from polyseme.errors import CommandError, install_command
 from polyseme.tokenizer import is_unspaced
 from polyseme.validation import validation_message
+from polyseme_lab.files import OnRead, open_decompressed, read_archive, read_lines
 
-OnRead: TypeAlias = Callable[[int], None]
-"""A callback that receives the number of bytes just read from the file on disk."""
 MIN_WORDS = 4
 """Minimum number of words in a paragraph."""
-_ZSTD_CHUNK_BYTES = 1 << 10
-"""Bytes of a .zst to decompress at once, which expand to 32 MiB at most."""
 
 
 def sample_paragraphs(
@@ -56,108 +45,6 @@ def sample_paragraphs(
         while held - kept[0][2] >= words:
             held -= heapq.heappop(kept)[2]
     return [line for _, _, _, line in sorted(kept, key=itemgetter(1))]
-
-
-def read_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file; invalid bytes become U+FFFD."""
-    with open_decompressed(path, on_read) as file:
-        for line in file:
-            yield line.decode("utf-8", "replace")
-
-
-def sha256(path: Path) -> str:
-    """Return the sha256 of a file as stored on disk."""
-    with _open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def open_decompressed(path: Path, on_read: OnRead = lambda _: None) -> Iterator[IO[bytes]]:
-    """Open a file, plain or compressed (.gz, .bz2, .xz or .zst, detected by its first bytes).
-
-    Raises CommandError if it does not exist, is not a regular file, or is damaged.
-    """
-    with _open_regular(path) as file:
-        raw = io.BufferedReader(_Counted(file, on_read), 1 << 17)
-        head = raw.peek(8)
-        opener = next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
-        stream = raw if opener is None else opener(raw)
-        try:
-            yield stream
-        except (EOFError, OSError, lzma.LZMAError, zlib.error):
-            raise CommandError(f"{path.name}: the file is damaged or truncated.") from None
-
-
-def _open_regular(path: Path) -> FileIO:
-    """Open a regular file; reject a pipe, which cannot be read twice."""
-    if not path.is_file():
-        raise CommandError(f"{path.name}: the file does not exist or cannot be read.")
-    return path.open("rb", buffering=0)
-
-
-class _Counted(io.RawIOBase):
-    """A file that calls `on_read` with the number of bytes read."""
-
-    def __init__(self, file: IO[bytes], on_read: OnRead) -> None:
-        self._file, self._on_read = file, on_read
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        self._on_read(len(data))
-        return len(data)
-
-
-class _Zstd(io.RawIOBase):
-    """The content of a .zst, frame by frame; zstandard's reader ignores a truncated end."""
-
-    def __init__(self, file: IO[bytes], decompressor: Any, error: type[Exception]) -> None:
-        self._file, self._decompressor, self._error = file, decompressor, error
-        self._frame: Any = None
-        self._compressed = self._plain = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._plain:
-            self._compressed = self._compressed or self._file.read(_ZSTD_CHUNK_BYTES)
-            if not self._compressed:
-                if self._frame is not None:
-                    raise EOFError  # a frame is truncated
-                break
-            self._frame = self._frame or self._decompressor.decompressobj()
-            try:
-                self._plain = self._frame.decompress(self._compressed)
-            except self._error:
-                raise EOFError from None
-            self._compressed = self._frame.unused_data if self._frame.eof else b""
-            self._frame = None if self._frame.eof else self._frame
-        data, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _zstd(raw: IO[bytes]) -> IO[bytes]:
-    try:
-        import zstandard
-    except ImportError:
-        raise CommandError(
-            f"Reading .zst needs zstandard: {install_command('train')}; or decompress the file."
-        ) from None
-    decompressor, error = zstandard.ZstdDecompressor(), zstandard.ZstdError
-    return io.BufferedReader(_Zstd(raw, decompressor, error), 1 << 17)
-
-
-_OPENERS: dict[bytes, Callable[[Any], Any]] = {
-    b"\x1f\x8b\x08": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\0": lzma.open,
-    b"\x28\xb5\x2f\xfd": _zstd,
-}
 
 
 _BREAKS = {"SENTENCE_BREAK", "PARAGRAPH_BREAK"}
@@ -211,11 +98,13 @@ def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[Tagged
     for file in tag_files(path):
         with open_decompressed(file) as stream:
             start = stream.read(512)
+        if start[257:262] == b"ustar":
+            for name, data in read_archive(file, (".xml",), on_read):
+                yield from map(_xml_sentence, _read_xml(data, Path(name).name))
+            continue
         with open_decompressed(file, on_read) as stream:
-            if start[257:262] == b"ustar":
-                yield from map(_xml_sentence, _read_archive(stream, file.name))
-            elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-                yield from map(_xml_sentence, _read_xml(stream, file.name))
+            if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+                yield from map(_xml_sentence, _read_xml(stream.read(), file.name))
             else:
                 yield from _read_json_lines(stream, file.name)
 
@@ -249,18 +138,7 @@ def _read_json_lines(file: IO[bytes], name: str) -> Iterator[TaggedSentence]:
         yield TaggedSentence(read.tokens, [Tag(t.token, t.lemma, t.sense) for t in read.tags])
 
 
-def _read_archive(file: Any, name: str) -> Iterator[list[dict[str, str]]]:
-    """Read the XML documents of a tar archive without extracting it to disk."""
-    try:
-        with tarfile.open(fileobj=file, mode="r|") as tar:
-            for member in tar:
-                if member.name.endswith(".xml") and member.isfile():
-                    yield from _read_xml(tar.extractfile(member), Path(member.name).name)
-    except tarfile.TarError:
-        raise CommandError(f"{name}: the archive is damaged or truncated.") from None
-
-
-def _read_xml(file: Any, name: str) -> Iterator[list[dict[str, str]]]:
+def _read_xml(data: bytes, name: str) -> Iterator[list[dict[str, str]]]:
     """Yield the attributes of the `word` elements of each sentence of a document.
 
     An element has `text`, and `lemma`, `pos` and `sense` if it is tagged; `break_level` marks the
@@ -272,7 +150,7 @@ def _read_xml(file: Any, name: str) -> Iterator[list[dict[str, str]]]:
     except ImportError:
         raise CommandError(f"Reading XML needs defusedxml: {install_command('train')}.") from None
     try:
-        elements = [dict(word.attrib) for word in fromstring(file.read()).iter("word")]
+        elements = [dict(word.attrib) for word in fromstring(data).iter("word")]
     except DefusedXmlException:
         raise CommandError(f"{name}: XML with entity declarations is rejected.") from None
     except (ParseError, ValueError, LookupError):

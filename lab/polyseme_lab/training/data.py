@@ -15,11 +15,11 @@ from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.tokenizer import ResolvedToken, resolve_all, tokenize
 from polyseme.tokenizer import words as split_words
+from polyseme_lab.files import sha256
 from polyseme_lab.training.config import TrainingConfig
 from polyseme_lab.training.corpus import (
     read_tagged,
     sample_paragraphs,
-    sha256,
     tag_files,
     word_of_lemma,
 )

@@ -1,6 +1,5 @@
 """The objective `hidden-words`: a corpus as rows of a table, and sentences with hidden words."""
 
-import lzma
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,9 @@ from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.sentences import split_sentences
 from polyseme.tokenizer import tokenize, words_of
+from polyseme_lab.files import read_lines
 from polyseme_lab.training.config import HiddenWordsConfig
-from polyseme_lab.training.corpus import (
-    OnRead,
-    open_decompressed,
-    read_lines,
-    sample_held_out,
-)
+from polyseme_lab.training.corpus import sample_held_out
 
 UNKNOWN = -1
 """The row of a token without a vector."""
@@ -53,102 +48,21 @@ class TokenizedText:
 
 
 def tokenize_files(model: Model, paths: Sequence[Path], progress: Progress) -> TokenizedText:
-    """Return the sentences of text files, plain or packed; raise CommandError if there are none."""
+    """Return the sentences of text files; raise CommandError if there are none."""
     words = _WordRows(model)
     rows, lengths = array("i"), array("i")
-    packed: list[_Packed] = []
     names = ", ".join(path.name for path in paths)
     size = sum(path.stat().st_size for path in paths)
     with progress.stage(f"tokenizing {names}", size) as bar:
         for path in paths:
-            if part := _read_packed(path, model, bar.advance):
-                packed.append(part)
-                continue
             for line in read_lines(path, bar.advance):
                 for sentence in _sentences(line, words, *model.manifest.languages[:1]):
                     rows.extend(sentence)
                     lengths.append(len(sentence))
-    first = model.manifest.vocabulary_size
-    all_rows, all_lengths = [np.array(rows, np.int32)], [np.array(lengths, np.int64)]
-    composed = [words.composed()]
-    for part in packed:
-        first += len(composed[-1])
-        part_rows, part_lengths = part.sentences(first, model.manifest.vocabulary_size)
-        all_rows.append(part_rows)
-        all_lengths.append(part_lengths)
-        composed.append(part.composed)
-    if not sum(map(len, all_rows)):
+    if not rows:
         raise CommandError("There is too little training data. The corpus has no sentences.")
-    offsets = np.cumsum(np.concatenate([[0], *all_lengths]), dtype=np.int64)
-    return TokenizedText(np.concatenate(all_rows), offsets, np.concatenate(composed))
-
-
-_END, _RARE = 0xFFFF, 0xFFFE
-"""What a packed text has after each sentence, and instead of rarer tokens and unknown ones."""
-
-
-def pack(text: TokenizedText, vocabulary: int, path: Path) -> None:
-    """Write a text in 1.2 bytes a token: the indices of its 65,534 most frequent rows, as .xz.
-
-    The other rows become unknown tokens.
-    """
-    known = text.rows[text.rows >= 0]
-    counts = np.bincount(known)
-    order = np.argsort(-counts, kind="stable")[:_RARE]
-    common = order[counts[order] > 0].astype(np.int32)
-    composed = np.flatnonzero(common >= vocabulary)
-    index = np.full(len(counts) + 1, _RARE, np.uint16)  # the last is of UNKNOWN
-    index[common] = np.arange(len(common))
-    vectors = text.composed[common[composed] - vocabulary]
-    common[composed] = vocabulary + np.arange(len(composed))
-    stream = np.insert(index[text.rows], text.offsets[1:], _END)
-    with lzma.open(path, "wb", preset=9) as file:
-        for array in (common, vectors, stream):
-            np.save(file, array)
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """The arrays of a packed text."""
-
-    common: NDArray[np.int32]
-    """[r], the row of each index; the composed words have V, V + 1, …"""
-    composed: NDArray[np.float16]
-    """[c, d], the vectors of the composed words"""
-    stream: NDArray[np.uint16]
-    """indices, and _END after each sentence"""
-
-    def sentences(self, first: int, size: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return rows and lengths; the composed words have the rows from `first` on."""
-        rows = np.full(_END + 1, UNKNOWN, np.int32)
-        common = self.common
-        rows[: len(common)] = np.where(common < size, common, common - size + first)
-        ends = np.flatnonzero(self.stream == _END)
-        return rows[self.stream[self.stream != _END]], np.diff(ends, prepend=-1) - 1
-
-
-def _read_packed(path: Path, model: Model, on_read: OnRead) -> _Packed | None:
-    """Read a packed text, None if the file is not one; raise CommandError if it is damaged."""
-    with open_decompressed(path) as file:
-        if file.read(6) != np.lib.format.MAGIC_PREFIX:
-            return None
-    size, d = model.manifest.vocabulary_size, model.manifest.dimension
-    with open_decompressed(path, on_read) as file:
-        try:
-            packed = _Packed(*(np.lib.format.read_array(file) for _ in range(3)))
-        except ValueError:
-            raise CommandError(f"{path.name}: the file is damaged or truncated.") from None
-    types = [(array.dtype, array.ndim) for array in vars(packed).values()]
-    if not (
-        types == [(np.int32, 1), (np.float16, 2), (np.uint16, 1)]
-        and packed.composed.shape[1] == d
-        and packed.common.min(initial=0) >= 0
-        and packed.common.max(initial=0) < size + len(packed.composed)
-        and len(packed.common) <= _RARE
-        and packed.stream[-1:].tolist() == [_END]
-    ):
-        raise CommandError(f"{path.name}: the text was packed for another model.")
-    return packed
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    return TokenizedText(np.array(rows, np.int32), offsets, words.composed())
 
 
 def _sentences(paragraph: str, words: "_WordRows", language: str = "en") -> Iterator[list[int]]:
@@ -213,10 +127,6 @@ class HiddenBatch:
     def tokens(self) -> int:
         """The size of the batch in tokens, with padding."""
         return self.rows.size
-
-    def first(self, count: int) -> "HiddenBatch":
-        """Return the first sentences."""
-        return HiddenBatch(self.rows[:count], self.positions[:count], self.targets[:count])
 
 
 class HiddenWords:

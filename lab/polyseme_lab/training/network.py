@@ -2,27 +2,23 @@
 
 A network holds the tensors of `attention.safetensors` by name and computes the same results as
 `polyseme.engine`. If only one vector of a sentence is needed, the last layer reorders its products
-and computes no keys and values. `checked_layers` compares the network with the engine.
+and computes no keys and values.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Layer, contextualize
+from polyseme.engine.layers import Layer
 from polyseme.engine.positions import sinusoids
 from polyseme.errors import CommandError
 from polyseme.models.manifest import LayerEntry, ResidualEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
 from polyseme_lab.training.data import Contexts, TokenTable
-
-TOLERANCE = 1e-6
-"""Maximum difference from the engine in float64, relative to max(1, largest magnitude)."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +95,15 @@ class Network:
         return cls(tensors, [layer_entry(layer) for layer in layers], layers[0].heads, d)
 
     def to_layers(self) -> list[Layer]:
-        """Return the layers equivalent to this network."""
+        """Return the layers equivalent to this network; raise CommandError if one is not finite."""
+        if not all(torch.isfinite(tensor).all() for tensor in self.tensors.values()):
+            raise CommandError("A weight is no longer finite. Use a smaller learning rate.")
         arrays = {name: t.detach().cpu().numpy().copy() for name, t in self.tensors.items()}
         return layers_from_tensors(arrays, list(self.entries), self.heads, self.d)
 
     def contextual_targets(self, batch: TrainingBatch) -> Tensor:
         """Return the contextual vectors of the targets of each sentence. -> [B, r, d]"""
         *_, last = self.results(batch, batch.targets)
-        return last
-
-    def contextual(self, batch: TrainingBatch) -> Tensor:
-        """Return the contextual vector of each token. -> [B, n, d]"""
-        *_, last = self.results(batch)
         return last
 
     def results(self, batch: TrainingBatch, targets: Tensor | None = None) -> Iterator[Tensor]:
@@ -284,48 +277,3 @@ def unit(x: Tensor) -> Tensor:
     scaled = x / torch.where(peak > 0, peak, torch.ones_like(peak))
     square = (scaled * scaled).sum(dim=-1, keepdim=True)
     return scaled / torch.where(square > 0, square, torch.ones_like(square)).sqrt()
-
-
-def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
-    """Return the layers of a network after a comparison with the engine.
-
-    Raises CommandError if a weight is not finite, or if the results on the batch differ by more
-    than TOLERANCE; NonFiniteError if the engine's overflow.
-    """
-    if not all(torch.isfinite(tensor).all() for tensor in network.tensors.values()):
-        raise CommandError("A weight is no longer finite. Use a smaller learning rate.")
-    layers = network.to_layers()
-    difference = disagreement(network, layers, batch)
-    if not difference <= TOLERANCE:
-        raise CommandError(
-            f"PyTorch and the engine differ by {difference:.1e} on the same weights. Nothing was"
-            " written. Please report this."
-        )
-    return layers
-
-
-def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) -> float:
-    """Return the largest relative difference between network and engine on a batch, in float64.
-
-    NaN if the network's output contains NaN. Raises NonFiniteError if the engine's overflows.
-    """
-    bias = None if batch.word_bias is None else batch.word_bias.double()
-    wide = replace(batch, vectors=batch.vectors.double(), word_bias=bias)
-    network = network.with_tensors({n: t.detach().double() for n, t in network.tensors.items()})
-    with torch.no_grad():
-        rows, targets = network.contextual(wide), network.contextual_targets(wide)
-    exact = [layer.astype(np.float64) for layer in layers]
-    worst = np.float64(0)
-    for number, places in enumerate(batch.targets.cpu().numpy()):
-        vectors, known, words = (
-            part[number].cpu().numpy() for part in (wide.vectors, wide.known, wide.words)
-        )
-        own_bias = None if bias is None else bias[number].cpu().numpy()
-        sentence = SentenceArrays(vectors, known, words, own_bias)
-        expected = contextualize(sentence, exact).contextual
-        largest = max(1.0, float(np.abs(expected).max(initial=0)))
-        for values, own in ((rows, expected), (targets, expected[places])):
-            difference = np.abs(values[number].cpu().numpy() - own).max(initial=0) / largest
-            # Unlike `max`, `np.maximum` keeps NaN.
-            worst = np.maximum(worst, difference)
-    return float(worst)

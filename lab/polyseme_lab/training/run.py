@@ -34,7 +34,6 @@ from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme_lab.training.data import TrainingFiles, read_training_files
 from polyseme_lab.training.held_out import Scores, split_data
 from polyseme_lab.training.hidden_words import HiddenWords, tokenize_files
-from polyseme_lab.training.initialization import initial_layers
 from polyseme_lab.training.stack import StackTrainer
 from polyseme_lab.training.trainer import EMBEDDING, Trainer, TrainerState, TrainingLoop
 
@@ -76,40 +75,6 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
         raise CommandError("The checkpoint is damaged; remove it to start again.") from None
 
 
-def checkpoint_to_resume(
-    folder: Path | None,
-    config: TrainingConfig | HiddenWordsConfig,
-    material: dict[str, Any],
-    *,
-    resume: bool,
-) -> tuple[TrainerState, dict[str, Floats]] | None:
-    """Return the state and the tensors to resume from, or None to start from the beginning.
-
-    Raises CommandError if the checkpoint is missing, damaged or from another training, or if the
-    folder has a checkpoint but `resume` is False.
-    """
-    if not resume:
-        if folder is not None and (folder / CHECKPOINT).exists():
-            raise CommandError(
-                "The folder already has a checkpoint; use --resume to continue from it, or another"
-                " folder."
-            )
-        return None
-    if folder is None:
-        raise CommandError("--resume requires --checkpoints, the folder of the checkpoints.")
-    checkpoint, tensors = load_checkpoint(folder)
-    if differences := config.differences(checkpoint.recipe):
-        raise CommandError(
-            f"The checkpoint is from another recipe (different: {', '.join(differences)}); use"
-            " the same options, or omit --resume."
-        )
-    if checkpoint.material != material:
-        raise CommandError(
-            "The checkpoint is from another model or other training files; omit --resume."
-        )
-    return checkpoint.state, tensors
-
-
 MAX_HISTORY = 40
 """Maximum number of points of the learning curve in the manifest."""
 
@@ -149,11 +114,10 @@ class Run(ABC):
         # No training depends on how senses are found.
         tables = {name: entry.sha256 for name, entry in files if name != SENSES}
         material: dict[str, Any] = {"model": tables, "files": self.files.document()}
-        saved = checkpoint_to_resume(self.checkpoints, self.config, material, resume=self.resume)
+        saved = self._saved(material)
         trainer = self.trainer(progress)
         if saved is not None:
-            state, tensors = saved
-            trainer.restore(tensors, state)
+            trainer.restore(*saved)
         for metrics in trainer.steps():
             report(trainer.part_done(), metrics)
             state = trainer.state
@@ -162,6 +126,29 @@ class Run(ABC):
                 save_checkpoint(self.checkpoints, trainer.state_tensors(), checkpoint)
         result = self.result()
         return replace(result, facts=self._facts(trainer.state, material["files"], result.facts))
+
+    def _saved(self, material: dict[str, Any]) -> tuple[dict[str, Floats], TrainerState] | None:
+        """Return the tensors and the state to resume from, or None for a new training."""
+        if not self.resume:
+            if self.checkpoints is not None and (self.checkpoints / CHECKPOINT).exists():
+                raise CommandError(
+                    "The folder already has a checkpoint; use --resume to continue from it, or"
+                    " another folder."
+                )
+            return None
+        if self.checkpoints is None:
+            raise CommandError("--resume requires --checkpoints, the folder of the checkpoints.")
+        checkpoint, tensors = load_checkpoint(self.checkpoints)
+        if differences := self.config.differences(checkpoint.recipe):
+            raise CommandError(
+                f"The checkpoint is from another recipe (different: {', '.join(differences)}); use"
+                " the same options, or omit --resume."
+            )
+        if checkpoint.material != material:
+            raise CommandError(
+                "The checkpoint is from another model or other training files; omit --resume."
+            )
+        return tensors, checkpoint.state
 
     @abstractmethod
     def trainer(self, progress: Progress) -> TrainingLoop:
@@ -226,8 +213,7 @@ class TrainingRun(Run):
             if training_data.lemmas:
                 need = f"held-out lemmas with two senses of {self.config.fewest} tags each"
             progress.say(f"Warning: no scores are computed (–), because they need {need}.")
-        layers = initial_layers(self.model, self.config)
-        self._trainer = Trainer(layers, training_data, self.config)
+        self._trainer = Trainer(list(self.model.layers), training_data, self.config)
         return self._trainer
 
     def result(self) -> TrainingResult:
@@ -332,7 +318,7 @@ class HiddenWordsRun(Run):
             "tokens": trainer.state.tokens,
             "held_out": {"before": before, "kept": after},
         }
-        return TrainingResult(trainer.finished(trainer.layers(trainer.averaged)), facts)
+        return TrainingResult(trainer.result(), facts)
 
     def held_out_sentences(self) -> list[Words]:
         """Return the held-out sentences; composed words are unknown."""

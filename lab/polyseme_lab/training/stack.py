@@ -25,7 +25,7 @@ from polyseme.engine.layers import (
 from polyseme.importing.closed_form import nearness
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import UNKNOWN, HiddenBatch, HiddenWords
-from polyseme_lab.training.network import Network, TrainingBatch, checked_layers
+from polyseme_lab.training.network import Network, TrainingBatch
 from polyseme_lab.training.trainer import TrainingLoop
 
 EPSILON = 1e-5
@@ -79,8 +79,6 @@ def initial_stack(d: int, config: HiddenWordsConfig, rng: np.random.Generator) -
 
 
 HEAD = "head."
-_CHECKED = 4
-"""Number of sentences on which the stack is compared with the engine."""
 _CLIP = 1.0
 """Maximum norm of the gradient."""
 _SENTENCES, _PER_WORD = 12_800, 30
@@ -139,6 +137,15 @@ def final_and_skip(
     return final, (-share * own @ weight).astype(np.float32)
 
 
+def adam_w(tensors: Mapping[str, Tensor], rate: float, decay: float) -> torch.optim.AdamW:
+    """Return the optimizer of some tensors; only matrices decay (Loshchilov & Hutter 2019)."""
+    groups = [
+        {"params": [t for t in tensors.values() if t.ndim > 1], "weight_decay": decay},
+        {"params": [t for t in tensors.values() if t.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
+
+
 class StackTrainer(TrainingLoop):
     """Trains a stack. Without `minutes`, the weights are reproducible on one processor."""
 
@@ -187,27 +194,13 @@ class StackTrainer(TrainingLoop):
             for name, tensor in (self._network.tensors | head).items()
         }
         self.averaged = {name: tensor.detach().clone() for name, tensor in self.tensors.items()}
-        matrices = [t for t in self.tensors.values() if t.ndim > 1]
-        others = [t for t in self.tensors.values() if t.ndim <= 1]
-        self._optimizer = torch.optim.AdamW(
-            [
-                {"params": matrices, "weight_decay": config.weight_decay},
-                {"params": others, "weight_decay": 0.0},
-            ],
-            lr=config.learning_rate,
-            betas=(0.9, 0.98),
-            fused=True,
-        )
+        self._optimizer = adam_w(self.tensors, config.learning_rate, config.weight_decay)
         self.optimizers.append(self._optimizer)
         self._losses: list[float] = []
 
-    def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
-        """Return the layers of some tensors; raise CommandError if the engine's results differ."""
-        batch = self._inputs(self.data.batch(0).first(_CHECKED))
-        return checked_layers(self._layers_of(tensors), batch)
-
-    def finished(self, layers: list[Layer]) -> list[Layer]:
-        """Return the layers with the final projection and the skip of some training batches."""
+    def result(self) -> list[Layer]:
+        """Return the averaged layers, with the final projection and the skip of some batches."""
+        layers = self._layers_of(self.averaged).to_layers()
         final, skip = final_and_skip(*self._occurrences(layers))
         return [*layers[:-1], replace(layers[-1], final=final, skip=skip)]
 
@@ -234,10 +227,6 @@ class StackTrainer(TrainingLoop):
         """Return the tensors of a checkpoint, with the prefixes `now.` and `average.`."""
         named = {f"now.{name}": tensor for name, tensor in self.tensors.items()}
         return named | {f"average.{name}": tensor for name, tensor in self.averaged.items()}
-
-    def check(self) -> None:
-        """Raise CommandError if the engine's results differ."""
-        self.layers(self.averaged)
 
     def held_out_scores(self, tensors: Mapping[str, Tensor]) -> dict[str, float | None]:
         """Return the mean loss on held-out hidden words, and the share that is named, in %.

@@ -14,10 +14,10 @@ from torch import Tensor
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.errors import CommandError
-from polyseme_lab.training.config import HiddenWordsConfig, Init, TrainingConfig
+from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme_lab.training.data import Contexts, Draw
 from polyseme_lab.training.held_out import Scores, TrainingData
-from polyseme_lab.training.network import Network, checked_layers, unit
+from polyseme_lab.training.network import Network, unit
 
 
 class TrainerState(BaseModel):
@@ -66,8 +66,7 @@ class TrainingLoop(ABC):
         return metrics
 
     def state_tensors(self) -> dict[str, Floats]:
-        """Return the tensors of a checkpoint; raise CommandError if the engine disagrees."""
-        self.check()
+        """Return the tensors of a checkpoint, with those of the optimizers."""
         named = {**self.named_tensors()}
         for i, optimizer in enumerate(self.optimizers):
             for j, state in optimizer.state_dict()["state"].items():
@@ -109,10 +108,6 @@ class TrainingLoop(ABC):
         """Return the tensors of a checkpoint, without those of the optimizers."""
 
     @abstractmethod
-    def check(self) -> None:
-        """Raise CommandError if the engine's results differ."""
-
-    @abstractmethod
     def _step(self) -> float:
         """Change the weights once; return the loss."""
 
@@ -125,8 +120,6 @@ EMBEDDING = "embedding"
 REFERENCE = 0.32
 """The root mean square of vectors for which all scales are 1."""
 FIRST = "layers.0."
-_CHECKED = 4
-"""Number of sentences on which the network is compared with the engine."""
 
 
 class Trainer(TrainingLoop):
@@ -143,15 +136,13 @@ class Trainer(TrainingLoop):
         if config.tune_embeddings:
             self.tensors[EMBEDDING] = vectors.clone()
         if not self.tensors:
-            raise CommandError(
-                "The model has no weights to train; use --init closed-form or --init random."
-            )
+            raise CommandError("The model has no weights to train.")
         self.initial = {name: tensor.clone() for name, tensor in self.tensors.items()}
         table = data.contexts.table.vectors
         self._vector_scale = relative_size(table)
-        self._scales = tensor_scales(
-            self.tensors, table, init=config.init, normed=layers[0].norm == "before"
-        )
+        self._scales = {}
+        if layers[0].norm != "before":
+            self._scales = tensor_scales(self.tensors, table)
         self.best: dict[str, Tensor] = {}
         if config.keep == "best":
             self.best = {name: tensor.clone() for name, tensor in self.tensors.items()}
@@ -186,24 +177,14 @@ class Trainer(TrainingLoop):
         return self.data.held_out.scores(self._network(tensors), tensors.get(EMBEDDING))
 
     def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
-        """Return the layers of some tensors; raise CommandError if the engine's results differ."""
-        rng = np.random.default_rng([self.config.seed, 0xCE])
-        draw = self.data.draw(self.config, rng)
-        few = np.arange(min(_CHECKED, len(draw.occurrences)))
-        draw = Draw(draw.occurrences.chosen(few), draw.hidden[few])
-        contexts = self.data.contexts.augmented(draw, self.config, rng)
-        batch = self.data.tensors.batch(contexts, tensors.get(EMBEDDING))
-        return checked_layers(self._network(tensors), batch)
+        """Return the layers of some tensors."""
+        return self._network(tensors).to_layers()
 
     def named_tensors(self) -> dict[str, Tensor]:
         """Return the tensors of a checkpoint, with prefixes such as `now.` and `start.`."""
         named = {f"now.{name}": tensor for name, tensor in self._trained.items()}
         named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
         return named | {f"best.{name}": tensor for name, tensor in self.best.items()}
-
-    def check(self) -> None:
-        """Raise CommandError if the engine's results differ."""
-        self.layers(_detached(self.tensors))
 
     def _step(self) -> float:
         config = self.config
@@ -290,26 +271,18 @@ def contrastive_loss(
     return (totals - means).mean()
 
 
-def tensor_scales(
-    names: Collection[str], vectors: Floats, *, init: Init, normed: bool
-) -> dict[str, float]:
+def tensor_scales(names: Collection[str], vectors: Floats) -> dict[str, float]:
     """Return factors of the learning rate for tensors that depend on the vectors' scale. [E, d]
 
-    If the vectors are multiplied by c, the closed form's value weights are multiplied by 1/c, and
-    its key weights by 1/c²; its query weights stay the same. With learning rates in the same
-    proportion, training gives the same contextual vectors. With other initial weights, query and
-    key get the factor 1/c each, and the vectors differ; if only one of them has weights, it gets
-    1/c². Only the first layer depends on the scale of the vectors, and only without a layer norm
-    before it. Other tensors have the factor 1.
+    If the vectors are multiplied by c, the value weights are multiplied by 1/c, and the query and
+    key weights by 1/c each, or by 1/c² if only one of them has weights, as in the closed form. With
+    learning rates in the same proportion, training gives the same contextual vectors. Only the
+    first layer depends on the scale of the vectors. Other tensors have the factor 1.
     """
-    if normed:
-        return {}
     size = relative_size(vectors)
     both = FIRST + "query" in names and FIRST + "key" in names
-    query = key = 1 / size if both else 1 / size**2
-    if init == "closed-form":
-        query, key = 1.0, 1 / size**2
-    scales = {FIRST + "query": query, FIRST + "key": key, FIRST + "value": 1 / size}
+    product = 1 / size if both else 1 / size**2
+    scales = {FIRST + "query": product, FIRST + "key": product, FIRST + "value": 1 / size}
     return {name: scale for name, scale in scales.items() if name in names}
 
 

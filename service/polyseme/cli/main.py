@@ -25,7 +25,6 @@ _COMMANDS = {
     "compare": "polyseme.cli.encode:compare",
     "encode": "polyseme.cli.encode:encode",
     "evaluate": "polyseme_lab.commands.evaluate:evaluate",
-    "evaluate attention": "polyseme_lab.commands.evaluate:attention",
     "evaluate pseudowords": "polyseme_lab.commands.evaluate:pseudowords",
     "evaluate senses": "polyseme_lab.commands.evaluate:senses",
     "evaluate sentences": "polyseme_lab.commands.evaluate:sentences",
@@ -78,7 +77,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; its name may have two words, as in `evaluate attention`."""
+        """Find a command; its name may have two words, as in `evaluate senses`."""
         name = " ".join(args[:2])
         if len(args) > 1 and name in _COMMANDS:
             return name, self.get_command(ctx, name), args[2:]

@@ -34,7 +34,8 @@ DECISION = math.log(0.5)
 """The log-odds at which a word is said to have several senses: a probability of one third. A hidden
 sense costs those who ask the answer, two clusters with like keywords a glance."""
 DEFAULT_RULE = (0.538, -3.876, 2.789)
-"""The rule for models without a fitted projection, by `lab/factory/fit_senses.py --imports`."""
+"""The rule for models without a fitted projection: a regression on words, pairs of words and tagged
+nouns in four imports."""
 TEXTS_RULE = (-1.203, -3.351, 5.263)
 """The same for `evidence` whose mean is that of texts, not of random sentences."""
 CONCENTRATION = 25.0

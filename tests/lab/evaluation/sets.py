@@ -41,20 +41,6 @@ WIC_WITH_MOLES = {
     "wic/dev/dev.gold.txt": ["T", "F", "F"],
 }
 """A set with words that the tiny model lacks."""
-WORDSIM = """\
-# Word 1\tWord 2\tHuman (mean)
-apple\tbank\t9
-apple\triver\t1
-apple\tmoney\t4
-bank\triver\t3.5
-bank\tmoney\t2
-river\tmoney\t0
-high\tapple\t8
-high\tbank\t7
-high\tend\t6.5
-river\tdid\t7.5
-zebra\tapple\t5
-"""
 CONTEXT_VECTORS = {"river": [1, 0], "money": [0, 1], "-": [0, 0]}
 
 

@@ -3,20 +3,16 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.statistics import (
-    RESAMPLES,
     IntervalEstimate,
     accuracy,
-    bootstrap,
     confusion_cells,
     macro_f1,
-    precision_at,
+    rank_correlation,
     resample_counts,
-    roc_auc,
-    spearman,
 )
 
 
@@ -43,12 +39,15 @@ def test_too_many_items_are_rejected():
 
 def test_bootstrap_means_have_the_theoretical_distribution():
     values = np.arange(50.0)
-    found = bootstrap(lambda indices: float(values[indices].mean()), 50)
-    assert found.shape == (RESAMPLES,)
-    assert found.mean() == pytest.approx(24.5, abs=0.3)
-    assert found.std() == pytest.approx(values.std() / 50**0.5, rel=0.1)
-    again = bootstrap(lambda indices: float(values[indices].mean()), 50)
-    assert np.array_equal(found, again)
+
+    def mean(rows):
+        return float(values[rows].mean()) / 100
+
+    found = IntervalEstimate.of_statistic(mean, 50)
+    assert found.value == 24.5
+    width = 2 * 1.96 * values.std() / 50**0.5
+    assert found.high - found.low == pytest.approx(width, rel=0.1)
+    assert IntervalEstimate.of_statistic(mean, 50) == found
 
 
 @pytest.mark.parametrize("seed", range(9))
@@ -66,40 +65,9 @@ def test_every_resample_has_the_values_of_scikit_learn(seed):
     assert macro_f1(counts).shape == (5,)
 
 
-def test_spearman_and_roc_auc_are_those_of_scipy_and_scikit_learn():
+def test_rank_correlation_is_that_of_scipy():
     rng = np.random.default_rng(5)
-    scores = rng.integers(0, 4, (7, 13)).astype(float)
-    target = rng.integers(0, 5, 13).astype(float)
-    positive = target > 2
-    expected = [stats.spearmanr(row, target).statistic for row in scores]
-    np.testing.assert_allclose(spearman(scores, target), expected)
-    expected = [roc_auc_score(positive, row) for row in scores]
-    np.testing.assert_allclose(roc_auc(scores, positive), expected)
-
-
-def test_a_constant_correlates_with_nothing():
-    assert spearman(np.ones((1, 3)), np.arange(3.0)).tolist() == [0]
-    assert np.isnan(spearman(np.ones((1, 3)), np.ones(3))).all()
-    for positive in (np.zeros(3, np.bool_), np.ones(3, np.bool_)):
-        assert np.isnan(roc_auc(np.ones((2, 3)), positive)).tolist() == [True, True]
-
-
-@pytest.mark.parametrize(
-    ("scores", "k", "expected"),
-    [
-        ([9, 5, 3, 1], 1, 1),
-        ([9, 5, 3, 1], 3, 2 / 3),
-        ([5, 9, 3, 1], 1, 0),
-        ([5, 5, 5, 5], 1, 2 / 4),
-        ([5, 5, 5, 5], 3, 2 / 4),
-        ([5, 5, 9, 1], 2, (1 + 1 / 2) / 2),  # the third, and one of the first two
-    ],
-)
-def test_precision_is_a_mean_over_the_orders_of_ties(scores, k, expected):
-    """The first and the third are positive."""
-    positive = np.array([True, False, True, False])
-    assert precision_at(np.array([scores], float), positive, k) == pytest.approx(expected)
-
-
-def test_precision_is_undefined_without_positives():
-    assert np.isnan(precision_at(np.ones((1, 3)), np.zeros(3, np.bool_), 1)).all()
+    first, second = rng.integers(0, 4, (2, 13)).astype(float)
+    expected = stats.spearmanr(first, second).statistic
+    assert rank_correlation(first, second) == pytest.approx(expected)
+    assert rank_correlation(np.ones(3), np.arange(3.0)) == 0

@@ -1,33 +1,23 @@
 """The model and its controls: the vectors of each system."""
 
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from polyseme.engine.layers import Layer, contextualize
-from polyseme.importing.closed_form import (
-    association,
-    closed_form,
-    frequencies_by_rank,
-    informativeness,
-)
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
-from polyseme.progress import Progress, ProgressBar
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
-from polyseme_lab.evaluation.sources import LocalSource, StaticStack
 from polyseme_lab.evaluation.systems import (
-    DEFAULT,
     NAMES,
     SEEDS,
-    SERVED_NAMES,
+    knows,
     systems,
     tabulate,
 )
-from tests.tiny import SUBWORDS, VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
+from tests.tiny import SUBWORDS, VECTORS, deep_model, full_layer, tiny_model, write_tiny
 
 SENTENCE = ("end", "bank", "zebra", "river", "Apple")
 OCCURRENCES = [
@@ -39,7 +29,7 @@ OCCURRENCES = [
 
 def vectors_of(model, name, occurrences=OCCURRENCES, number=0):
     reader = systems(model, [name])[name].readers[number]
-    return tabulate(LocalSource(model), {name: reader}, occurrences)[name](occurrences)
+    return tabulate(model, {name: reader}, occurrences)[name](occurrences)
 
 
 def sentence_of(model, words=SENTENCE):
@@ -48,9 +38,8 @@ def sentence_of(model, words=SENTENCE):
 
 def test_systems_have_a_fixed_order_with_the_model_last(model):
     assert tuple(systems(model)) == NAMES
-    assert NAMES[-1] == "model" == DEFAULT[-1]
-    assert set(SERVED_NAMES) < set(NAMES)
-    assert [one.kind for one in systems(model).values()] == ["control"] * 7 + ["model"]
+    assert NAMES[-1] == "model"
+    assert [one.kind for one in systems(model).values()] == ["control"] * 5 + ["model"]
     assert list(systems(model, ("model", "mean"))) == ["mean", "model"]
 
 
@@ -59,11 +48,11 @@ def test_the_static_vector_is_the_row_of_the_word_or_composed_or_zero(model, tmp
     assert np.array_equal(found, VECTORS[[3, 3, 1]])
     assert found.dtype == np.float32
     assert not vectors_of(model, "static", [TokenizedOccurrence(SENTENCE, 2)]).any()
-    assert LocalSource(model).knows(["zebra", "BANK", ""]) == [False, True, False]
+    assert knows(model, ["zebra", "BANK", ""]) == [False, True, False]
     composing = tiny_model(tmp_path / "composing", subwords=SUBWORDS)
     gnu = [TokenizedOccurrence(("a", "gnu"), 1)]
     assert vectors_of(composing, "static", gnu).tolist() == [[2, 0, 0, 0, 1]]
-    assert LocalSource(composing).knows(["gnu", "bank"]) == [True, True]
+    assert knows(composing, ["gnu", "bank"]) == [True, True]
 
 
 def test_the_mean_of_the_context_is_that_of_the_other_words(model):
@@ -112,31 +101,25 @@ def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
         assert vectors_of(model, "model", asked).tobytes() != expected.tobytes()
 
 
-def test_random_projections_keep_the_shapes_and_change_nothing_else(tmp_path):
+def test_random_projections_change_nothing_else(tmp_path):
     layers = [full_layer(11), full_layer(12, norm="after")]  # the random systems use seeds 1, 2, 3
     deep = deep_model(tmp_path, layers=layers)
     readers = systems(deep, ["random"])["random"].readers
     assert len(readers) == len(SEEDS) == 3
-    tables = [vectors_of(deep, "random", number=n) for n in range(3)]
-    again = [vectors_of(deep, "random", number=n) for n in range(3)]
-    for one, other in zip(tables, again, strict=True):
-        assert one.tobytes() == other.tobytes()
-    assert not np.allclose(tables[0], tables[1])
-    drawn = layers_of(readers[0])
-    for layer, own in zip(drawn, deep.layers, strict=True):
-        for name in ("query", "key", "value", "output"):
-            assert getattr(layer, name).weight.shape == getattr(own, name).weight.shape
-            assert not np.allclose(getattr(layer, name).weight, getattr(own, name).weight)
-            assert getattr(layer, name).bias is None
-        for name, shape in (("inner", (5, 17)), ("outer", (17, 5))):
-            random, original = (getattr(one.feed_forward, name) for one in (layer, own))
-            assert random.weight.shape == shape
+    first, second = (vectors_of(deep, "random", number=n) for n in (0, 1))
+    assert first.tobytes() == vectors_of(deep, "random").tobytes()
+    assert not np.allclose(first, second)
+    for layer, own in zip(layers_of(readers[0]), deep.layers, strict=True):
+        network, whole = layer.feed_forward, own.feed_forward
+        parts = [(getattr(layer, n), getattr(own, n)) for n in ("query", "key", "value", "output")]
+        parts += [(network.inner, whole.inner), (network.outer, whole.outer)]
+        for random, original in parts:
+            assert random.weight.shape == original.weight.shape
             assert not np.allclose(random.weight, original.weight)
             assert random.bias is None
-        assert layer.feed_forward.activation == own.feed_forward.activation == "gelu"
+        assert network.activation == whole.activation == "gelu"
         replaced = ("query", "key", "value", "output", "feed_forward")
-        restored = replace(layer, **{name: getattr(own, name) for name in replaced})
-        assert restored == own
+        assert replace(layer, **{name: getattr(own, name) for name in replaced}) == own
 
 
 def layers_of(reader):
@@ -144,75 +127,18 @@ def layers_of(reader):
     return next(cell.cell_contents for cell in reader.__closure__)
 
 
-def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
+def test_random_projections_keep_the_mean_square(tmp_path):
     plain = tiny_model(tmp_path, layers=[Layer()])
     (layer,) = layers_of(systems(plain, ["random"])["random"].readers[0])
     # Missing projections are replaced, except the output.
     assert layer.query.weight.shape == layer.key.weight.shape == layer.value.weight.shape == (5, 5)
     assert layer.output.weight is None
-    words = [f"w{n}" for n in range(400)]
-    vectors = np.random.default_rng(1).standard_normal((400, 307)).astype(np.float32)
+    vectors = np.zeros((1, 307), np.float32)
     shape = full_layer(d=307, heads=1, k=11, v=503)
-    bias = np.zeros(400, np.float32)
-    made = {"words": words, "vectors": vectors, "layers": [shape], "word_bias": bias}
+    made = {"words": ["w"], "vectors": vectors, "layers": [shape], "word_bias": vectors[0, :1]}
     model = read_model(write_tiny(tmp_path / "wide", **made))
     (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
     for projection in (layer.query, layer.key, layer.value, layer.output, layer.feed_forward.inner):
-        weight = projection.weight
-        assert weight.std() * len(weight) ** 0.5 == pytest.approx(1, abs=0.05)
-        assert abs(weight.mean()) * len(weight) ** 0.5 < 0.05
-    lengths = np.linalg.norm(layer.output(layer.value(vectors)), axis=1)
-    assert (lengths / np.linalg.norm(vectors, axis=1)).mean() == pytest.approx(1, abs=0.1)
-
-
-def test_the_vectors_of_a_service_are_those_it_sends(model):
-    sentence = sentence_of(model)
-    contextual = np.arange(25, dtype=np.float32).reshape(5, 5)
-    stack = StaticStack([0], sentence.select(None), contextual=contextual[None])
-    source = lambda _: iter([stack])  # noqa: E731
-    asked = [OCCURRENCES[0], OCCURRENCES[2]]
-    readers = {name: one.readers[0] for name, one in systems(None).items()}
-    tables = tabulate(source, readers, asked)
-    assert np.array_equal(tables["model"](asked), contextual[[1, 4]])
-    for name in ("static", "mean", "parameter-free"):
-        assert tables[name](asked).tobytes() == vectors_of(model, name, asked).tobytes()
-
-
-def test_a_sentence_is_read_once_for_all_systems_and_advances_the_progress(model):
-    seen, read = [], []
-
-    def source(sentences):
-        read.extend(sentences)
-        yield from LocalSource(model)(sentences)
-
-    class Bar(ProgressBar):
-        def reach(self, done, rows=0):
-            super().reach(done, rows)
-            seen.append(done)
-
-    class Recorded(Progress):
-        @contextmanager
-        def stage(self, name, total, *, in_bytes=True):
-            seen.append((name, total, in_bytes))
-            yield Bar()
-            seen.append("end")
-
-    readers = {name: one.readers[0] for name, one in systems(model, ("static", "model")).items()}
-    tabulate(source, readers, [*OCCURRENCES, *OCCURRENCES], Recorded())
-    assert read == [SENTENCE, ("river", "bank")]
-    assert seen == [("sentences", 2, False), 1, 2, "end"]
-
-
-def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
-    asked = [TokenizedOccurrence(("end", "bank", "river", "apple"), 1)]
-    whole = vectors_of(model, "model", asked)
-    for name in ("no-association", "no-informativeness", "parameter-free"):
-        assert not np.allclose(vectors_of(model, name, asked), whole)
-    p = frequencies_by_rank(len(WORDS))
-    bare = closed_form(VECTORS, association(0 * VECTORS, p))
-    without = tiny_model(tmp_path / "bare", layers=[bare], word_bias=informativeness(p))
-    expected = vectors_of(without, "model", asked)
-    np.testing.assert_array_equal(vectors_of(model, "no-association", asked), expected)
-    without = tiny_model(tmp_path / "same", layers=model.layers, word_bias=np.zeros(len(WORDS)))
-    expected = vectors_of(without, "model", asked)
-    np.testing.assert_array_equal(vectors_of(model, "no-informativeness", asked), expected)
+        weight = projection.weight * len(projection.weight) ** 0.5
+        assert weight.std() == pytest.approx(1, abs=0.05)
+        assert abs(weight.mean()) < 0.05

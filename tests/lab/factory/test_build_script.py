@@ -24,7 +24,7 @@ LINES = [
 ]
 
 
-RECIPE = {"init": "model", "steps": 3, "groups": 4, "mix": 0.5, "pseudo_words": 2, "window": 5}
+RECIPE = {"steps": 3, "groups": 4, "mix": 0.5, "pseudo_words": 2, "window": 5}
 RECIPE |= {"tune_embeddings": True, "held_out": 0.0, "interpolate": 0.5}
 
 

@@ -58,24 +58,21 @@ def keys_of(data, positions):
     return {data.table.keys[entry] for entry in data.sentences.entries[positions]}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_lemma_is_trained_on_or_held_out_but_never_both(world, tags, seed):
-    data, recipe = read(world, tags=tags, seed=seed)
+def test_lemmas_are_trained_on_or_held_out(world, tags):
+    data, recipe = read(world, tags=tags)
     split = split_data(data, recipe)
-    trained = keys_of(data, drawn(split, recipe)[0])
-    names = data.tagged.names
     held = {
         name.split("/")[0]
-        for name in names
+        for name in data.tagged.names
         if is_lemma_held_out(name, recipe.held_out, recipe.split)
     }
     assert len(held) > 3
+    trained = keys_of(data, drawn(split, recipe)[0])
     assert trained == {word("bank", n) for n in range(AMBIGUOUS)} - held
-    scored = keys_of(data, split.held_out.occurrences.positions)
-    assert scored == held
+    assert keys_of(data, split.held_out.occurrences.positions) == held
 
 
-def test_a_word_of_the_corpus_is_trained_on_or_held_out_but_never_both(world, corpus):
+def test_words_of_a_corpus_are_trained_on_or_held_out(world, corpus):
     data, recipe = read(world, corpus=corpus, pseudo_words=2)
     split = split_data(data, recipe)
     positions, hidden = drawn(split, recipe)
@@ -87,43 +84,28 @@ def test_a_word_of_the_corpus_is_trained_on_or_held_out_but_never_both(world, co
     assert not trained & scored
 
 
-def test_only_tagged_words_are_scored_if_there_are_tags(world, tags, corpus):
-    data, recipe = read(world, tags=tags, corpus=corpus, mix=0.5, pseudo_words=2)
-    split = split_data(data, recipe)
-    scored = split.held_out.occurrences.positions
-    assert scored.max() < data.sentences.offsets[data.paragraphs_from]
-    # The held-out lemmas are held out in the corpus too.
-    assert not keys_of(data, drawn(split, recipe)[0]) & keys_of(data, scored)
-
-
-def test_pseudo_words_are_drawn_from_the_corpus_and_not_from_tagged_sentences(world, tags, corpus):
-    data, recipe = read(world, tags=tags, corpus=corpus, mix=1)
-    positions, hidden = drawn(split_data(data, recipe), recipe)
-    assert hidden.all()
-    assert positions.min() >= data.sentences.offsets[data.paragraphs_from]
-
-
-@pytest.mark.parametrize("mix", [0.0, 1.0])
-def test_no_target_is_in_a_held_out_sentence(world, tags, corpus, mix):
-    data, recipe = read(world, tags=tags, corpus=corpus, mix=mix, pseudo_words=2)
-    split = split_data(data, recipe)
-    held_out, offsets = split.held_out_sentences, data.sentences.offsets
-    drawn_in = np.searchsorted(offsets, drawn(split, recipe)[0], "right") - 1
-    assert not set(held_out) & set(drawn_in)
-    paragraphs = held_out[held_out >= data.paragraphs_from]
-    assert len(paragraphs) == len(set(paragraphs)) == 60  # a tenth
-    # Each tagged sentence has one tag.
-    held = [is_lemma_held_out(data.tagged.names[n], 0.3, recipe.split) for n in data.tagged.groups]
-    assert len(held_out) - 60 == sum(held) > 100
-
-
 @pytest.mark.parametrize("mix", [0.0, 0.25, 1.0])
-def test_a_step_has_the_configured_share_of_pseudo_words(world, tags, corpus, mix):
-    data, recipe = read(world, tags=tags, corpus=corpus, mix=mix, groups=8)
-    draw = split_data(data, recipe).draw(recipe, np.random.default_rng(1))
+def test_tags_and_a_corpus_are_mixed_and_held_out_together(world, tags, corpus, mix):
+    data, recipe = read(world, tags=tags, corpus=corpus, mix=mix, pseudo_words=2, groups=8)
+    split, offsets = split_data(data, recipe), data.sentences.offsets
+    draw = split.draw(recipe, np.random.default_rng(1))
     groups = draw.occurrences.groups
     assert len(np.unique(groups)) == 8
     assert len(np.unique(groups[draw.hidden])) == 8 * mix
+    # Only tagged words are scored. The held-out lemmas are held out in the corpus too.
+    scored, (positions, hidden) = split.held_out.occurrences.positions, drawn(split, recipe)
+    begin = offsets[data.paragraphs_from]
+    assert scored.max() < begin
+    assert not keys_of(data, positions) & keys_of(data, scored)
+    # Pseudo-words are not drawn from tagged sentences.
+    np.testing.assert_array_equal(hidden, positions >= begin)
+    # No target is in a held-out sentence. Each tagged sentence has one tag.
+    held_out = split.held_out_sentences
+    assert not set(held_out) & set(np.searchsorted(offsets, positions, "right") - 1)
+    paragraphs = held_out[held_out >= data.paragraphs_from]
+    assert len(paragraphs) == len(set(paragraphs)) == 60  # a tenth
+    held = [is_lemma_held_out(data.tagged.names[n], 0.3, recipe.split) for n in data.tagged.groups]
+    assert len(held_out) - 60 == sum(held) > 100
 
 
 def test_words_are_not_composed_if_vectors_are_trained(tmp_path):
@@ -163,21 +145,18 @@ def test_too_little_data_is_reported(world, tmp_path):
 
 
 def test_excluded_tags_are_counted_for_each_word(world, tags, capsys):
-    data, recipe = read(world, tags=tags)
+    data, _ = read(world, tags=tags)
     assert data.left_out == ""
     counts = Counter(word_of_lemma(data.tagged.names[n]) for n in data.tagged.groups)
-    words = [word for word, _ in counts.most_common()]
-    recipe = TrainingConfig(steps=1, leave_out=("absent", words[3].upper(), words[0]))
+    (one, first), *_, (other, last) = counts.most_common()
+    recipe = TrainingConfig(steps=1, leave_out=("absent", other.upper(), one))
     data = read_training_files(world, TrainingFiles(tags=(tags,)), recipe, ConsoleProgress())
     assert data.left_out == (
         "--leave-out, by default the words of CoarseWSD-20, excludes"
-        f" {counts[words[0]] + counts[words[3]]} tags: {words[0]} {counts[words[0]]},"
-        f" {words[3]} {counts[words[3]]}."
+        f" {first + last} tags: {one} {first}, {other} {last}."
     )
     assert capsys.readouterr().err == f"polyseme: Warning: {data.left_out}\n"
-    data, recipe = read(world, tags=tags, leave_out=tuple(words))
-    assert data.left_out.endswith(f", {len(words) - 10} more.")
-    assert f" {counts.total()} tags: " in data.left_out
+    data, recipe = read(world, tags=tags, leave_out=tuple(counts))
     with pytest.raises(CommandError, match=r"times in --corpus\. --leave-out, by default"):
         split_data(data, recipe)
 
@@ -227,36 +206,25 @@ def test_a_context_is_a_window_of_its_sentence(drawn, window, rows, targets):
         assert contexts.targets.tolist() == targets
 
 
-def test_every_word_of_a_context_is_converted_to_lower_case():
-    entries = CONTEXTS.augmented(draw(0), without_augmentation(lower=1), np.random.default_rng(1))
-    assert entries.rows.tolist() == [[1, 2, 3, 1, 5, 4]]
+def augmented(contexts, position, **changes):
+    """The contexts of 2,000 occurrences at a position, augmented in one way."""
+    config = without_augmentation(**changes)
+    return contexts.augmented(draw(*[position] * 2000), config, np.random.default_rng(1))
 
 
-def test_tagged_words_are_hidden_at_the_configured_rate():
-    entries = CONTEXTS.augmented(
-        draw(*[0] * 2000), without_augmentation(hide=0.3), np.random.default_rng(1)
-    )
-    hidden = entries.rows[:, 0] == UNKNOWN
+def test_contexts_are_augmented_at_the_configured_rates():
+    lowered = augmented(CONTEXTS, 0, lower=1).rows
+    assert lowered[0].tolist() == lowered[1999].tolist() == [1, 2, 3, 1, 5, 4]
+    rows = augmented(CONTEXTS, 0, hide=0.3).rows
+    hidden = rows[:, 0] == UNKNOWN
     assert 0.25 < hidden.mean() < 0.35
-    assert (entries.rows[hidden, 3] == UNKNOWN).all()
-    assert (entries.rows[~hidden, 3] == 1).all()
-
-
-def test_words_of_the_context_are_dropped_but_not_the_target():
-    entries = CONTEXTS.augmented(
-        draw(*[2] * 2000), without_augmentation(key_dropout=0.2), np.random.default_rng(1)
-    )
-    dropped = entries.rows == UNKNOWN
-    assert not dropped[:, 2].any()
+    assert (rows[hidden, 3] == UNKNOWN).all()  # the same word
+    assert (rows[~hidden, 3] == 1).all()
+    dropped = augmented(CONTEXTS, 2, key_dropout=0.2).rows == UNKNOWN
+    assert not dropped[:, 2].any()  # the target
     assert 0.17 < dropped[:, [0, 1, 3, 5]].mean() < 0.23
-
-
-def test_contexts_are_truncated_at_the_configured_rate():
     line = Sentences(np.zeros(101, np.int32), np.zeros(101, np.int32), np.array([0, 101]))
-    contexts = ContextReader(TABLE, line)
-    entries = contexts.augmented(
-        draw(*[50] * 2000), without_augmentation(cut=0.4), np.random.default_rng(1)
-    )
+    entries = augmented(ContextReader(TABLE, line), 50, cut=0.4)
     lengths = (entries.rows != UNKNOWN).sum(axis=1)
     assert set(lengths) == {61, *range(5, 18, 2)}
     assert 0.35 < (lengths < 61).mean() < 0.45

@@ -1,7 +1,5 @@
 """Batches of sentences with hidden words, and the corpus as arrays of rows."""
 
-import lzma
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,6 @@ from polyseme_lab.training.hidden_words import (
     UNKNOWN,
     HiddenWords,
     TokenizedText,
-    pack,
     tokenize_files,
 )
 from tests.tiny import SUBWORDS, VECTORS, tiny_model
@@ -55,14 +52,6 @@ def restored(batch):
     for row, places, words, found in zip(rows, batch.positions, batch.targets, known, strict=True):
         row[places[found]] = words[found]
     return [row[row != UNKNOWN].tolist() for row in rows]
-
-
-def test_the_targets_are_the_words_that_were_hidden():
-    sentences = {tuple(one) for one in random_sentences()}
-    data = hidden_words()
-    found = [one for step in range(20) for one in restored(data.batch(step))]
-    assert found
-    assert all(tuple(one) in sentences for one in found)
 
 
 def test_a_share_of_the_shortest_sentence_is_hidden_in_each():
@@ -183,18 +172,13 @@ def lines(text):
 
 
 def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
-    text = 'The river did high. bank Apple river end! "Apple did high." APPLE river money end'
-    apple, upper, bank, river, money, did, high, end = (
-        TINY_WORDS.index(word)
-        for word in ("Apple", "APPLE", "bank", "river", "money", "did", "high", "end")
-    )
+    text = 'bank Apple river end! "Apple did high." APPLE river money end'
     found = lines(tokenized(tmp_path, model, text))
-    vocabulary = len(TINY_WORDS)
-    assert found[0][1:4] == [river, did, high]
-    assert [[row for row in one if 0 <= row < vocabulary] for one in found] == [
-        [river, did, high, bank, apple, river, end],
-        [apple, did, high],
-        [upper, river, money, end],
+    known = [[TINY_WORDS[row] for row in one if 0 <= row < len(TINY_WORDS)] for one in found]
+    assert known == [
+        ["bank", "Apple", "river", "end"],
+        ["Apple", "did", "high"],
+        ["APPLE", "river", "money", "end"],
     ]
 
 
@@ -217,14 +201,11 @@ def test_the_table_has_the_vocabulary_composed_words_and_a_zero_row(tmp_path, mo
     assert table.dtype == np.float32
 
 
-def test_more_composed_words_than_the_limit_are_unknown(tmp_path, model, monkeypatch):
-    monkeypatch.setattr(module, "MAX_COMPOSED", 1)
-    tokens = tokenized(tmp_path, model, "gnu river emu gnu emu")
-    assert lines(tokens) == [[11, 4, UNKNOWN, 11, UNKNOWN]]
-
-
 def test_short_sentences_are_skipped_and_long_ones_divided(tmp_path, model, monkeypatch):
     monkeypatch.setattr(module, "MAX_TOKENS", 5)
+    monkeypatch.setattr(module, "MAX_COMPOSED", 1)
+    tokens = tokenized(tmp_path, model, "gnu river emu gnu emu")
+    assert lines(tokens) == [[11, 4, UNKNOWN, 11, UNKNOWN]]  # further words are unknown
     text = "\n".join(["end " * 3, "river " * 4, "money " * 12])
     assert [len(one) for one in lines(tokenized(tmp_path, model, text))] == [4, 5, 5]
 
@@ -232,47 +213,3 @@ def test_short_sentences_are_skipped_and_long_ones_divided(tmp_path, model, monk
 def test_a_corpus_without_sentences_is_reported(tmp_path, model):
     with pytest.raises(CommandError, match="too little training data"):
         tokenized(tmp_path, model, "end\n\n")
-
-
-@pytest.fixture
-def packed(tmp_path, model, monkeypatch):
-    """Two sentences, of which the three most frequent rows are kept."""
-    monkeypatch.setattr(module, "_RARE", 3)
-    text = tokenized(tmp_path, model, "gnu river emu river gnu\nriver gnu money end end")
-    assert lines(text) == [[11, 4, 12, 4, 11], [4, 11, 5, 10, 10]]
-    pack(text, len(TINY_WORDS), tmp_path / "packed.xz")
-    return tmp_path / "packed.xz"
-
-
-def test_packed_texts_and_plain_ones_are_one_corpus(tmp_path, model, packed):
-    plain = tmp_path / "plain.txt"
-    plain.write_text("emu river river money")
-    text = tokenize_files(model, [packed, plain, packed], SILENT)
-    expected = [[11, 4, 4, 5], [12, 4, UNKNOWN, 4, 12], [4, 12, UNKNOWN, 10, 10]]
-    again = [[13 if row == 12 else row for row in line] for line in expected[1:]]
-    assert lines(text) == expected + again
-    assert text.composed[1:].tolist() == [[2, 0, 0, 0, 1]] * 2
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda data: data[:-3], "damaged or truncated"),
-        (lambda data: data[: data.rindex(b"\x93NUMPY")], "damaged or truncated"),
-        (lambda data: data.replace(b"<f2", b"<f4"), "damaged or truncated"),
-        (lambda data: data.replace(b"<u2", b"<i2"), "packed for another model"),
-        (lambda data: data[:-2] + b"\0\0", "packed for another model"),
-    ],
-)
-def test_a_packed_text_that_is_damaged_or_of_another_model_is_reported(
-    model, packed, change, problem
-):
-    packed.write_bytes(lzma.compress(change(lzma.decompress(packed.read_bytes()))))
-    with pytest.raises(CommandError, match=problem):
-        tokenize_files(model, [packed], SILENT)
-
-
-def test_a_text_packed_for_a_larger_model_is_reported(tmp_path, packed):
-    small = tiny_model(tmp_path / "small", words=TINY_WORDS[:9], vectors=VECTORS[:9])
-    with pytest.raises(CommandError, match="packed for another model"):
-        tokenize_files(small, [packed], SILENT)

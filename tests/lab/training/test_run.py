@@ -1,7 +1,6 @@
 """Training, from files to a model."""
 
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from polyseme.models.reader import read_model
 from polyseme.models.weights import tensors_from_layers
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from tests.lab.training.runs import CONTRASTIVE, HIDDEN_WORDS, encoded, moved, run, run_of
-from tests.lab.training.world import WORDS, vectors, word, world_model
+from tests.lab.training.world import WORDS, vectors, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
@@ -25,18 +24,10 @@ from polyseme_lab.training.trainer import Trainer
 
 @pytest.mark.slow
 def test_training_separates_senses_of_held_out_words(world, tags):
-    trained, _ = run(world, tags=tags, init="random", interpolate=1, steps=150, seed=3)
+    trained, _ = run(world, tags=tags, interpolate=1, steps=150, seed=3)
     scores = trained.facts["held_out"]
     assert scores["occurrences"] > 50
-    assert scores["kept"]["auc"] > scores["before"]["auc"] + 10
-
-
-def test_a_corpus_without_tags_is_trained_on(world, corpus):
-    trained, _ = run(world, corpus=corpus, interpolate=1, steps=1, pseudo_words=2)
-    # The targets are hidden, so their query is zero and only the values get a gradient.
-    assert not np.array_equal(trained.layers[0].value.weight, world.layers[0].value.weight)
-    assert trained.facts["data"]["tags"] == 0
-    assert trained.facts["data"]["paragraphs"] == 600
+    assert scores["kept"]["auc"] > scores["before"]["auc"] + 1
 
 
 def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
@@ -59,7 +50,7 @@ def test_pseudo_words_too_large_for_a_step_are_rejected():
 
 
 def test_a_step_changes_every_tensor(world, both):
-    how = {"weight_decay": 0} if "objective" in both else {"init": "model", "interpolate": 1}
+    how = {"weight_decay": 0} if "objective" in both else {"interpolate": 1}
     before, after = (
         tensors_from_layers(run(world, **both, **how, steps=n)[0].layers) for n in (0, 2)
     )
@@ -94,37 +85,11 @@ def test_the_manifest_describes_the_training(world, both, tmp_path):
     assert [point["step"] for point in training["history"]] == [0, 4, 8]
 
 
-def test_training_without_steps_keeps_the_initial_weights(world, tags):
-    trained, metrics = run(world, tags=tags, steps=0)
-    np.testing.assert_array_equal(trained.layers[0].key.weight, world.layers[0].key.weight)
-    assert [one["step"] for one in metrics] == [0]
-
-
 def test_the_weights_are_interpolated_between_initial_and_trained(world, tags):
     (whole, _), (half, _) = (run(world, tags=tags, interpolate=t) for t in (1, 0.25))
     start, end = world.layers[0].key.weight, whole.layers[0].key.weight
     between = half.layers[0].key.weight
     np.testing.assert_allclose(between, 0.75 * start + 0.25 * end, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        {"heads": 2, "init": "closed-form"},
-        {"heads": 2, "key_width": 3, "value_width": 3, "init": "random"},
-        {"layers": 2, "norm": "before", "feed_forward": 9, "init": "closed-form"},
-        {"layers": 3, "norm": "after", "feed_forward": 9, "heads": 3, "init": "random"},
-    ],
-)
-def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape):
-    trained, _ = run(world, tags=tags, checkpoints=tmp_path / "c", **shape)
-    manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
-    assert manifest.heads == shape.get("heads", 1)
-    assert len(manifest.layers) == shape.get("layers", 1)
-    model = read_model(tmp_path / "new")
-    contextual = encoded(model.layers, model, ["bankaa", "riveraa"])
-    assert contextual.shape == (2, vectors().shape[1])
-    assert np.isfinite(contextual).all()
 
 
 def test_only_the_vectors_of_words_in_the_data_are_trained(world, tags, tmp_path):
@@ -139,15 +104,12 @@ def test_only_the_vectors_of_words_in_the_data_are_trained(world, tags, tmp_path
     assert trained.facts["held_out"]["kept"] is not None
 
 
-def test_the_vectors_of_a_model_without_weights_can_be_trained(tmp_path, tags):
+def test_a_model_without_weights_has_vectors_to_train(tmp_path, tags):
     model = world_model(tmp_path, weights=False)
-    trained, _ = run(model, tags=tags, tune_embeddings=True, init="model")
+    trained, _ = run(model, tags=tags, tune_embeddings=True)
     assert len(trained.rows) > 40
-
-
-def test_a_model_without_weights_needs_initial_ones(tmp_path, tags):
-    with pytest.raises(CommandError, match="use --init closed-form"):
-        run(world_model(tmp_path, weights=False), tags=tags, init="model")
+    with pytest.raises(CommandError, match="no weights to train"):
+        run(model, tags=tags)
 
 
 def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
@@ -157,45 +119,16 @@ def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
     assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)
 
 
-def test_excluded_words_are_not_targets(world, tags):
-    lemmas = tuple(word("bank", n).title() for n in range(29))
-    trained, _ = run(world, tags=tags, leave_out=lemmas, held_out=0.0)
-    assert trained.facts["data"]["tags"] == sum(
-        json.loads(line)["tags"][0]["lemma"] == "bankbd/noun"
-        for line in Path(tags).read_text().splitlines()
-    )
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "recipe",
-    [{}, {"init": "closed-form", "heads": 2}, {"init": "closed-form", "key_width": 3}],
-    ids=["import", "two heads", "narrow keys"],
-)
-def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, recipe):
+def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags):
     found = []
     for factor in (1, 1e-3, 1e3):
         folder = tmp_path / str(factor)
         folder.mkdir()
         model = world_model(folder, vectors=vectors() * np.float32(factor))
-        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3, **recipe)
+        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3)
         found.append(encoded(trained.layers, model, ["bankaa", "theaa", "riveraa"]))
     np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-3)
-
-
-@pytest.mark.slow
-def test_the_anchor_reduces_the_change_of_the_weights(world, tags):
-    (free, _), (anchored, _) = (
-        run(world, tags=tags, interpolate=1, anchor=a, steps=30) for a in (0, 100)
-    )
-    assert moved(world, anchored) < 0.5 * moved(world, free)
-
-
-def test_the_cosine_schedule_changes_the_weights_less(world, tags):
-    (constant, _), (cosine, _) = (
-        run(world, tags=tags, interpolate=1, schedule=s, steps=20) for s in ("constant", "cosine")
-    )
-    assert moved(world, cosine) < 0.8 * moved(world, constant)
 
 
 def test_keep_best_keeps_the_weights_with_the_best_score(world, tags):
@@ -209,11 +142,18 @@ def test_keep_best_keeps_the_weights_with_the_best_score(world, tags):
 
 
 @pytest.mark.slow
-def test_the_embedding_anchor_reduces_the_change_of_the_vectors(world, tags):
+def test_anchors_and_the_schedule_reduce_changes(world, tags):
+    options = {"tags": tags, "interpolate": 1, "steps": 30}
+    (free, _), (anchored, _), (cosine, _) = (
+        run(world, **options, schedule=schedule, anchor=anchor)
+        for schedule, anchor in (("constant", 0), ("constant", 100), ("cosine", 0))
+    )
+    assert moved(world, anchored) < 0.5 * moved(world, free)
+    assert moved(world, cosine) < 0.8 * moved(world, free)
+    tuned = {**options, "tune_embeddings": True, "embedding_rate": 0.01}
     changes = []
     for anchor in (0, 1000):
-        options = {"tune_embeddings": True, "interpolate": 1, "embedding_anchor": anchor}
-        trained, _ = run(world, tags=tags, steps=30, embedding_rate=0.01, **options)
+        trained, _ = run(world, **tuned, embedding_anchor=anchor)
         changes.append(np.abs(trained.vectors - vectors()[trained.rows]).max())
     assert changes[1] < 0.6 * changes[0]
 

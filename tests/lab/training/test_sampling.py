@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import no_subwords, resolve_all, tokenize
+from polyseme.tokenizer import no_subwords, tokenize
 from polyseme_lab.training.corpus import is_held_out
 from polyseme_lab.training.data import (
     Draw,
@@ -21,10 +21,8 @@ from polyseme_lab.training.data import (
     concatenate,
     merge_draws,
 )
-from tests.tiny import SUBWORDS, VECTORS, WORDS, tiny_model
+from tests.tiny import SUBWORDS, WORDS, tiny_model
 from tests.tokenizer.vocabularies import PROPERTY
-
-TEXTS = ["Apple's bank, the river-bank!", "MONEY didn't end gnu gnat", "", "high-end apple Apple"]
 
 
 @pytest.fixture
@@ -44,8 +42,8 @@ def test_a_text_is_tokenized_as_by_the_service(text):
     assert [None if entry < 0 else rows[entry] for entry in found] == expected
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
+def test_a_text_has_the_vectors_that_the_service_gives_it(model):
+    text = "Apple's bank, MONEY didn't end gnu gnat high-end apple Apple"
     lexicon = Lexicon(model)
     entries = [entry for entry, _ in lexicon.of_text(text)]
     table = lexicon.table()
@@ -61,34 +59,20 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
 
 def test_pretokenized_words_are_not_split_and_have_a_lower_case_entry(model):
     lexicon = Lexicon(model, composing=False)
-    split, (written, lowered) = lexicon.of_words(["high-end", "APPLE"])
+    split, (written, lowered), gnu = lexicon.of_words(["high-end", "APPLE", "gnu"])
     table = lexicon.table()
-    assert split == (Lexicon.UNKNOWN, Lexicon.UNKNOWN)
+    assert split == gnu == (Lexicon.UNKNOWN, Lexicon.UNKNOWN)
     assert (table.keys[written], table.keys[lowered]) == ("APPLE", "apple")
     assert table.rows[[written, lowered]].tolist() == [2, 0]
     assert table.words[written] == table.words[lowered]
-
-
-def test_composed_words_are_known_unless_composing_is_off(model):
-    resolved = resolve_all(["gnu"], model.vocabulary, composes=model.composes)
-    assert resolved[0].composed == "gnu"
-    for composing in (True, False):
-        lexicon = Lexicon(model, composing=composing)
-        [(entry, _)] = lexicon.of_words(["gnu"])
-        table = lexicon.table()
-        assert (entry != Lexicon.UNKNOWN) == composing
-        assert (table.rows == -1).all()
-        if composing:
-            np.testing.assert_array_equal(table.vectors[entry], [2, 0, 0, 0, 1])
-
-
-def test_the_last_entry_is_for_unknown_words(model):
-    lexicon = Lexicon(model, composing=False)
-    lexicon.of_words(["bank", "zzz", "bank"])
-    table = lexicon.table()
-    assert table.unknown == 1  # the repeated word has the same entry
-    np.testing.assert_array_equal(table.vectors, [VECTORS[WORDS.index("bank")], np.zeros(5)])
+    # The last entry is for unknown words.
+    assert table.unknown == 2
+    assert not table.vectors[-1].any()
     assert (table.words[-1], table.word_bias[-1], table.rows[-1]) == (-1, 0, -1)
+    composing = Lexicon(model)
+    [(gnu, _)] = composing.of_words(["gnu"])
+    np.testing.assert_array_equal(composing.table().vectors[gnu], [2, 0, 0, 0, 1])
+    assert (composing.table().rows == -1).all()
 
 
 def test_sentences_are_concatenated():
@@ -108,29 +92,23 @@ def rng(seed=1):
     return np.random.default_rng(seed)
 
 
-def test_only_lemmas_with_two_senses_one_of_which_occurs_twice_are_drawn():
+def test_lemmas_with_two_senses_one_of_which_occurs_twice_are_drawn():
     lemmas = LemmaSampler(occurrences([0, 0, 0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 2, 3, 4, 5]))
     assert len(lemmas) == 1
     drawn = lemmas.draw(rng(), 5, 16)
     assert sorted(drawn.occurrences.positions) == [0, 10, 20]
     assert not drawn.hidden.any()
     assert len(LemmaSampler(occurrences([], []))) == 0
-
-
-def test_a_draw_has_different_lemmas_and_at_most_the_allowed_occurrences():
     groups = np.repeat(np.arange(10), 40)
     lemmas = LemmaSampler(occurrences(groups, groups * 4 + np.arange(400) % 4))
     drawn = lemmas.draw(rng(), 6, 16).occurrences
     names, counts = np.unique(drawn.groups, return_counts=True)
     assert (len(names), set(counts)) == (6, {16})
     assert len(np.unique(drawn.positions)) == 96
-
-
-def test_rare_senses_are_drawn_more_often_than_they_occur():
-    labels = [0] * 90 + [1] * 10
-    lemmas = LemmaSampler(occurrences([0] * 100, labels))
+    # Rare senses: 10 % of the occurrences have 25 % of the weight.
+    lemmas = LemmaSampler(occurrences([0] * 100, [0] * 90 + [1] * 10))
     drawn = np.concatenate([lemmas.draw(rng(s), 1, 16).occurrences.labels for s in range(50)])
-    assert 0.17 < np.mean(drawn) < 0.35  # 10 % of the occurrences have 25 % of the weight
+    assert 0.17 < np.mean(drawn) < 0.35
 
 
 def corpus():
@@ -184,14 +162,6 @@ def test_merged_draws_have_distinct_groups_and_labels():
     assert both.occurrences.labels.tolist() == [0, 1, 5, 6, 9]
     assert both.occurrences.positions.tolist() == [0, 10, 20, 0, 10]
     assert both.hidden.tolist() == [False] * 3 + [True] * 2
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
-def test_the_configured_share_of_words_is_held_out(share):
-    words = [f"word{n}" for n in range(4000)]
-    held = [is_held_out(word, share, 1) for word in words]
-    assert abs(np.mean(held) - share) < 0.03
-    assert share == 0 or held != [is_held_out(word, share, 2) for word in words]
 
 
 def test_the_held_out_words_stay_the_same():
