@@ -38,14 +38,6 @@ BLANK = (b" " * (1 << 20) + b"\n") * 80
 """80 MB of empty lines, which any file may have at its end."""
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_compressed_file_gives_the_same_model(importer, kind, packing):
-    words, vectors = importer.read(packed(build(kind), packing))
-    assert words == list(WORDS)
-    assert vectors.tobytes() == VECTORS.tobytes()
-
-
 def test_several_streams_in_one_file_are_read_one_after_the_other(importer):
     first, second = rows(WORDS[:2], VECTORS[:2]), rows(WORDS[2:], VECTORS[2:])
     for compress in (gzip.compress, bz2.compress, lzma.compress):
@@ -96,16 +88,13 @@ def test_a_member_of_a_zip_is_chosen_by_its_name_or_the_only_one(importer):
     assert importer.run(content, "--name", "other").code == 0
 
 
-def test_paths_in_a_zip_are_not_written_to(importer):
-    for name in ("../../outside", "/outside"):
-        content = archive({name: rows()})
-        assert importer.read(content)[0] == list(WORDS)
-        assert importer.run(content, "--member", name, "--replace").code == 0
-        assert {path.name for path in importer.models.iterdir()} == {"good", "outside"}
-        assert {path.name for path in importer.place.iterdir()} == {*("file", "the-models")}
-        for path in importer.models.rglob("outside/*"):
-            path.unlink()
-        (importer.models / "outside").rmdir()
+@pytest.mark.parametrize("name", ["../../outside", "/outside"])
+def test_paths_in_a_zip_are_not_written_to(importer, name):
+    content = archive({name: rows()})
+    assert importer.read(content)[0] == list(WORDS)
+    assert importer.run(content, "--member", name).code == 0
+    assert {path.name for path in importer.models.iterdir()} == {"good", "outside"}
+    assert {path.name for path in importer.place.iterdir()} == {"file", "the-models"}
 
 
 def flagged(content, bit):
@@ -168,10 +157,17 @@ def test_a_zip_of_another_program_is_no_archive_of_vectors(importer, name):
     assert importer.refusal(archive({name: b"", "data/0": b""})) == message
 
 
+ENDLESS = fasttext(output_quantized_shape=(2**40, 3)) + bytes(100_000_000)
+
+
 @pytest.mark.parametrize(
     ("packing", "content", "within"),
-    [*((packing, rows() + BLANK, 1 << 20) for packing in COMPRESSED), ("gz", LINES, 1 << 20)],
-    ids=["gz", "bz2", "xz", "zip", "gz of rows"],
+    [
+        *((packing, rows() + BLANK, 1 << 20) for packing in COMPRESSED),
+        ("gz", LINES, 1 << 20),
+        ("gz", ENDLESS, 40 << 20),
+    ],
+    ids=[*COMPRESSED, "gz of rows", "gz of a table"],
 )
 def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packing, content, within):
     message = importer.refusal(packed(content, packing))
@@ -184,7 +180,7 @@ def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packin
 
 
 @pytest.mark.parametrize(
-    ("kind", "packing"), [*((kind, "gz") for kind in FORMATS), ("glove", "bz2"), ("fasttext", "xz")]
+    ("kind", "packing"), [("glove", "bz2"), *((kind, "gz") for kind in FORMATS[1:])]
 )
 def test_a_hundred_megabytes_of_zeros_are_rejected_early(importer, kind, packing):
     beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")
@@ -224,9 +220,3 @@ def test_a_pipe_is_rejected_before_it_is_opened(importer):
     assert done.err == (
         "polyseme: This is not a regular file; write its content into a file first.\n"
     )
-
-
-def test_many_zeros_after_a_fasttext_file_are_rejected_as_a_bomb(importer):
-    endless = fasttext(output_quantized_shape=(2**40, 3)) + bytes(100_000_000)
-    message = importer.refusal(gzip.compress(endless))
-    assert message.startswith("The file expands to more than 100 times its size")

@@ -66,13 +66,6 @@ def test_a_first_word_like_a_signature_is_not_mistaken_for_another_format(import
     assert importer.read(build(kind, words))[0] == words
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_one_word_is_enough(importer, kind):
-    words, vectors = importer.read(build(kind, ["zebra"], VECTORS[:1]))
-    assert words == ["zebra"]
-    assert np.array_equal(vectors, VECTORS[:1])
-
-
 @pytest.mark.parametrize("letters", range(1, 15))
 def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
     """The word shifts the numbers, each of which has fourteen bytes with its space."""
@@ -85,11 +78,7 @@ def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
 @pytest.mark.parametrize(
     ("declared", "content", "message"),
     [
-        (
-            "glove",
-            text(),
-            f"Line 1 has 1 value, but most lines have 3. {TEXT}",
-        ),
+        ("glove", text(), f"Line 1 has 1 value, but most lines have 3. {TEXT}"),
         ("glove", binary(), BINARY),
         ("glove", fasttext(), FASTTEXT),
         ("word2vec-text", rows(), f"{NO_HEADER} {GLOVE}"),

@@ -11,7 +11,6 @@ import sys
 import pytest
 
 from tests.conftest import PYTHONPATH
-from tests.importing.conftest import TIMEOUT
 from tests.importing.files import many
 from tests.signals import default_handling
 
@@ -52,7 +51,7 @@ def signalled(place, step, number, before=()):
             env={**os.environ, "PYTHONPATH": PYTHONPATH},
             capture_output=True,
             check=False,
-            timeout=TIMEOUT,
+            timeout=120,
         )
     return done.returncode, done.stdout, done.stderr.decode().splitlines()
 

@@ -5,8 +5,6 @@ import pytest
 
 from tests.importing.files import VECTORS, WORDS, binary, build, fasttext, row, rows, text
 
-LINES = rows().split(b"\n")[:-1]
-
 
 @pytest.mark.parametrize(
     "content",
@@ -72,46 +70,9 @@ def test_rows_after_the_limit_are_not_checked(importer):
         assert importer.read(content, "--limit", 4)[0] == list(WORDS)
 
 
-BAD_LINES = [
-    row(b"gn\xff"),
-    row("gnu", b"1 2"),
-    row("gnu", b"1.5 2 3 4"),
-    row("zebra"),
-    row("gnu", b"1 2 nan"),
-    row("gnu", b"1 2 1e39"),
-    row("gnu", b"1 2 0x1p3"),
-    row("gnu", b"1 2 1_0"),
-    row("x" * 4097),
-    b" 1 2 3\n",
-    b"gnu\n",
-]
-
-
-def with_bad_lines(build, bad):
-    """A file whose lines after the first are each followed by a bad line."""
-    lines = [LINES[0] + b"\n"]
-    for place, line in enumerate(bad):
-        good = LINES[place] + b"\n" if 0 < place < len(LINES) else b""
-        lines += [good, line]
-    content = b"".join(lines)
-    return content if build is rows else b"%d 3\n" % content.count(b"\n") + content
-
-
 @pytest.mark.parametrize("build", [rows, text])
-def test_bad_rows_are_skipped_and_counted(importer, build):
-    content = with_bad_lines(build, BAD_LINES)
-    assert importer.refusal(content).startswith(f"Line {2 if build is rows else 3} ")
-    done = importer.run(content, "--skip-bad-rows", "--name", "good")
-    assert done.code == 0
-    first = f"line {2 if build is rows else 3}"
-    assert f"{len(BAD_LINES)} unusable rows were skipped; the first is {first}." in done.err
-    words, vectors = importer.read(content, "--skip-bad-rows")
-    assert words == list(WORDS)
-    assert vectors.tobytes() == VECTORS.tobytes()
-
-
-@pytest.mark.parametrize("build", [rows, text])
-def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build):
+def test_bad_rows_and_empty_lines_are_skipped_and_counted(importer, build):
+    """`test_damaged_files.py` has all kinds of rows."""
     content = build(end=b"\n \n\n")
     assert importer.refusal(content).endswith(" is empty; --skip-bad-rows skips such rows.")
     words, vectors = importer.read(content, "--skip-bad-rows")
@@ -122,6 +83,8 @@ def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build
     done = importer.run(content, "--skip-bad-rows", "--name", "m")
     first = "8 unusable rows were skipped; the first is line 2."
     assert (first if build is text else first.replace("8", "6")) in done.err
+    done = importer.run(rows() + row("zebra"), "--skip-bad-rows", "--name", "one")
+    assert "1 unusable row was skipped: line 5." in done.err
 
 
 @pytest.mark.parametrize("build", [rows, text, binary])
@@ -142,16 +105,6 @@ def test_a_word_with_a_bad_row_gets_its_next_row(importer):
     assert vectors[4].tolist() == [4, 5, 6]
 
 
-def test_bad_rows_of_binary_files_are_skipped(importer):
-    words = ["zebra", b"gn\xff", "Quagga", "zebra", "okapi", b"", "nan", "1999"]
-    vectors = np.ones((8, 3), np.float32)
-    vectors[[0, 2, 4, 7]] = VECTORS
-    vectors[6, 1] = np.nan
-    read, table = importer.read(binary(words, vectors), "--skip-bad-rows")
-    assert read == list(WORDS)
-    assert table.tobytes() == VECTORS.tobytes()
-
-
 def test_skipped_rows_count_toward_the_limit(importer):
     content = rows(["zebra", "zebra", "okapi", "gnu"])
     assert importer.read(content, "--skip-bad-rows", "--limit", 3)[0] == ["zebra", "okapi"]
@@ -168,16 +121,3 @@ def test_skipped_rows_count_toward_the_limit(importer):
 )
 def test_a_file_of_only_bad_rows_is_rejected(importer, content, sentence):
     assert importer.refusal(content, "--skip-bad-rows").endswith(sentence)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (text(header=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
-        (binary(header=b"3 3"), "Line 1 declares 3 words, but more data follows at byte "),
-        (rows() + b"x" * (3 << 20), "Line 5 is longer than 2097152 bytes."),
-    ],
-    ids=["too few rows", "too many rows", "a long line"],
-)
-def test_an_error_of_the_whole_file_is_not_skipped(importer, content, message):
-    assert importer.refusal(content, "--skip-bad-rows").startswith(message)

@@ -50,9 +50,8 @@ TAGGED = {
 }
 
 
-@pytest.mark.parametrize("case", TAGGED)
-def test_a_pattern_that_strips_the_tag_is_proposed(case):
-    words, pattern, stripped = TAGGED[case]
+@pytest.mark.parametrize(("words", "pattern", "stripped"), TAGGED.values(), ids=TAGGED)
+def test_a_pattern_that_strips_the_tag_is_proposed(words, pattern, stripped):
     assert find_tag(words.split()) == pattern
     assert list(strip_tags(words.split(), [pattern], None)) == stripped.split()
 

@@ -12,7 +12,7 @@ from polyseme.models.reader import read_model
 from polyseme.operations.options import Part
 from tests.conftest import ROOT
 from tests.importing import files
-from tests.importing.test_attention import abbreviated
+from tests.importing.test_attention import ORDERED
 from tests.operations.calls import ask_one
 from tests.tiny import VECTORS, WORDS, normal
 
@@ -360,7 +360,6 @@ def test_an_invalid_safetensors_file_is_rejected_in_one_sentence(importer, vecto
 
 
 WITH_WORD_BIAS = {"layers": '[{"word_bias": true}]'}
-BY_FREQUENCY = [f"{word}{617 * rank % 1000:03d}" for rank, word in enumerate(abbreviated(1000))]
 
 
 def glove(words):
@@ -374,7 +373,7 @@ def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
     two = import_weights(importer, given, {"query": SQUARE}, "--sorted", metadata=WITH_WORD_BIAS)
     right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
     np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
-    given = importer.file(glove(BY_FREQUENCY), "sorted.txt")
+    given = importer.file(glove(ORDERED), "sorted.txt")
     for options, count in (((), 1000), (("--limit", 800), 800)):
         weights = {"query": SQUARE}
         model = import_weights(importer, given, weights, *options, metadata=WITH_WORD_BIAS)
@@ -395,7 +394,7 @@ def test_a_missing_word_bias_comes_from_counts_if_present(importer):
 
 def test_a_missing_word_bias_is_not_derived_from_an_unsorted_file(importer):
     given = save(importer, {"query": SQUARE}, WITH_WORD_BIAS)
-    for words, options in ((BY_FREQUENCY[::-1], ()), (BY_FREQUENCY, ("--unsorted",))):
+    for words, options in ((ORDERED[::-1], ()), (ORDERED, ("--unsorted",))):
         assert importer.refusal(glove(words), "--weights", given, *options) == LACKING
 
 
