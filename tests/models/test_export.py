@@ -25,10 +25,6 @@ def word2vec(path):
     return KeyedVectors.load_word2vec_format(path)
 
 
-def file_names(folder):
-    return sorted(path.name for path in folder.iterdir() if path.name != "tiny")
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_gensim_reads_the_same_bits(tmp_path, dtype):
     vectors = extremes(dtype)
@@ -39,25 +35,16 @@ def test_gensim_reads_the_same_bits(tmp_path, dtype):
     read = word2vec(out)
     assert read.index_to_key == words
     assert read.vectors.tobytes() == vectors.astype(np.float32).tobytes()
-    assert file_names(tmp_path) == ["out.txt"]
+    assert {path.name for path in tmp_path.iterdir()} == {"out.txt", "tiny"}
 
 
 def test_the_file_follows_the_format(tmp_path):
-    words, vectors = ("one", "two"), np.array([[1, -0.5], [1e-10, 3e38]], np.float32)
-    export_word2vec(tiny_model(tmp_path, words=words, vectors=vectors), tmp_path / "out.txt")
-    content = (tmp_path / "out.txt").read_bytes()
-    assert content == b"2 2\none 1.0 -0.5\ntwo 1e-10 3e+38\n"
-
-
-def test_words_with_white_space_are_skipped_in_word2vec_text(tmp_path):
-    words = ["first", *SPACED, "last"]
-    vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
+    words, vectors = ("one", *SPACED, "two"), np.zeros((9, 2), np.float32)
+    vectors[[0, -1]] = [[1, -0.5], [1e-10, 3e38]]
     out = tmp_path / "out.txt"
     model = tiny_model(tmp_path, words=words, vectors=vectors)
     assert export_word2vec(model, out) == len(SPACED)
-    read = word2vec(out)
-    assert read.index_to_key == ["first", "last"]
-    assert np.array_equal(read.vectors, vectors[[0, -1]])
+    assert out.read_bytes() == b"2 2\none 1.0 -0.5\ntwo 1e-10 3e+38\n"
 
 
 def test_a_limit_exports_the_first_words(tmp_path):

@@ -18,13 +18,8 @@ from tests.engine.cases import random_layer
 from tests.tiny import full_layer, normal, projection, tiny_model
 
 RNG = np.random.default_rng(3)
-SQUARE = {name: projection(RNG, 5, 5) for name in ("query", "key", "value")}
-
-
 KINDS = {
     "parameter-free": [Layer()],
-    "one head": [Layer(**SQUARE)],
-    "several heads": [full_layer(4)],
     "biases alone": [
         Layer(query=Projection(bias=normal(RNG, 5)), output=Projection(bias=normal(RNG, 5)))
     ],

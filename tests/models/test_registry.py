@@ -235,6 +235,7 @@ def test_a_damaged_folder_keeps_the_loaded_model(models_dir, registry, caplog, n
     state = registry.state("two")
     assert (state.status, state.manifest.source) == ("loaded", "version 1")
     assert state.problem
+    shutil.rmtree(models_dir / "two")
     write_broken(models_dir / "two")
     assert registry.model("two") is before
     problem = registry.state("two").problem

@@ -17,7 +17,7 @@ from tests.models.damage import (
     read_error,
     replace,
 )
-from tests.tiny import WORDS, tiny_model
+from tests.tiny import tiny_model
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 WORD = st.text(CHARACTERS | st.sampled_from("ab\0\r\x85\u2028 "), min_size=1, max_size=6)
@@ -74,12 +74,7 @@ def test_lines_are_counted_across_blocks(bad, line):
     with pytest.raises(ModelFolderError) as caught:
         count_lines(b"".join(one + b"\n" for one in lines))
     assert caught.value.detail.endswith(f" in line {line}.")
-
-
-def test_a_word_of_64_kib_is_rejected():
-    with pytest.raises(ModelFolderError) as caught:
-        vocabulary_of(["first", "a" * (1 << 16), "last"])
-    assert caught.value.detail == "vocabulary.txt has a word of 64 KiB or more, in line 2."
+    assert ("has a word of 64 KiB or more" in caught.value.detail) == (len(bad) > 2)
 
 
 def test_a_vocabulary_of_4_gib_is_rejected_before_it_is_read(model_folder):
@@ -98,7 +93,7 @@ def vocabulary_of(words):
 @settings(derandomize=True)
 @given(st.lists(WORD, min_size=1, max_size=30, unique=True), st.lists(WORD, max_size=5))
 @example(["a", "a\0"], ["a\0b", "\0"])
-@example(["a", "ab", "abc"], ["", "abcd", "b"])
+@example(["a", "ab", "abc"], ["", "abcd", "b", "\n", "\udcff"])
 def test_rows_and_words_are_inverse(words, others):
     vocabulary = vocabulary_of(words)
     assert len(vocabulary) == len(words)
@@ -106,13 +101,6 @@ def test_rows_and_words_are_inverse(words, others):
     assert [vocabulary.word(row) for row in range(len(words))] == words
     for other in others:
         assert (vocabulary.row(other) is None) == (other not in words)
-
-
-@pytest.mark.parametrize(
-    "word", ["", "zebra", "appl", "apples", "APPLe", "apple ", "apple\0", "\n"]
-)
-def test_an_unknown_word_has_no_row(word):
-    assert vocabulary_of(WORDS).row(word) is None
 
 
 @settings(derandomize=True)
@@ -124,7 +112,3 @@ def test_a_repeated_word_is_rejected_with_its_second_line(words, data):
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(repeated)
     assert caught.value.detail == f"vocabulary.txt has a word twice, in line {second + 1}."
-
-
-def test_a_lone_surrogate_has_no_row():
-    assert vocabulary_of(WORDS).row("\udcff") is None

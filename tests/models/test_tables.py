@@ -1,0 +1,91 @@
+"""Tables of vectors and n-grams of every dtype round-trip as mapped files."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polyseme.engine.quantization import quantize, stored
+from polyseme.engine.subwords import Subwords
+from polyseme.models.reader import read_model
+from polyseme.models.writer import export_word2vec
+from polyseme.operations.compare import Occurrence
+from tests.models.damage import change_manifest, manifest_of, read_error, with_and_without_verify
+from tests.operations.calls import EVERY, ask_one, compare_occurrences, same_bits
+from tests.tiny import (
+    QUANTIZED,
+    QUANTIZED_SUBWORDS,
+    SUBWORDS,
+    VECTORS,
+    deep_model,
+    tiny_model,
+    write_tiny,
+)
+
+TEXT = "bank zebra river didn't apple Apple gnu"
+NGRAMS = np.array([7, 4_000_000_000], np.uint32)
+KNOWN = replace(SUBWORDS, ngrams=NGRAMS, coverage=0.5, own_rows=True)
+TABLES = {
+    "floats": (VECTORS, SUBWORDS, {}),
+    "int8": (QUANTIZED, QUANTIZED_SUBWORDS, {}),
+    "int8 n-grams": (VECTORS, Subwords(quantize(SUBWORDS.table), 3, 3), {"dtype": "int8"}),
+    "own rows": (VECTORS, KNOWN, {"coverage": 0.5, "own_rows": True}),
+    "no own rows": (VECTORS, replace(KNOWN, own_rows=False), {"coverage": 0.5, "own_rows": False}),
+}
+
+
+@with_and_without_verify
+@pytest.mark.parametrize("case", TABLES)
+def test_tables_round_trip_as_mapped_files(tmp_path, case, verify):
+    vectors, subwords, entry = TABLES[case]
+    folder = write_tiny(tmp_path / "tiny", vectors=vectors, subwords=subwords)
+    model = read_model(folder, verify=verify)
+    read = model.subwords
+    pairs = [*zip(stored(model.rows), stored(vectors), strict=True)]
+    pairs += zip(stored(read.table), stored(subwords.table), strict=True)
+    pairs.append((read.ngrams, subwords.ngrams))
+    for mapped, written in pairs:
+        if written is None:
+            assert mapped is None
+        else:
+            assert isinstance(mapped.base, np.memmap)
+            assert not mapped.flags.writeable
+            assert mapped.dtype == written.dtype
+            assert np.array_equal(mapped, written)
+    assert (read.min_n, read.max_n) == (3, 3)
+    assert (read.coverage, read.own_rows) == (subwords.coverage, subwords.own_rows)
+    document = manifest_of(folder)
+    assert document["subwords"] == {"min_n": 3, "max_n": 3, **entry}
+    assert document["dtype"] == vectors.dtype.name
+    assert (document["vocabulary_size"], document["dimension"]) == (11, 5)
+
+
+@pytest.mark.parametrize("field", ["coverage", "own_rows"])
+def test_the_manifest_describes_the_known_ngrams(tmp_path, field):
+    folder = write_tiny(tmp_path / "tiny", subwords=KNOWN)
+    change_manifest(folder, lambda m: m["subwords"].pop(field) and None)
+    assert "coverage and own_rows" in read_error(folder)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 5000])
+def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows):
+    table = np.asfortranarray(np.random.default_rng(rows).standard_normal((rows, 5)), np.float16)
+    changes = {"vectors": VECTORS.astype(np.float16), "subwords": Subwords(table, 1, 64)}
+    found = tiny_model(tmp_path, **changes).subwords
+    assert np.array_equal(found.table, table)
+    assert (found.min_n, found.max_n) == (1, 64)
+
+
+def test_int8_rows_give_the_bits_of_floats_and_are_never_converted_as_a_whole(tmp_path):
+    small = deep_model(tmp_path / "small", vectors=QUANTIZED, subwords=QUANTIZED_SUBWORDS)
+    subwords = Subwords(QUANTIZED_SUBWORDS.table[:], 3, 3)
+    wide = deep_model(tmp_path / "wide", vectors=QUANTIZED[:], subwords=subwords)
+    assert ask_one(small, TEXT).tokens[-1].composed == "gnu"
+    assert same_bits(ask_one(small, TEXT, include=EVERY), ask_one(wide, TEXT, include=EVERY))
+    occurrences = [Occurrence("river bank", "bank"), Occurrence("bank gnu", "bank")]
+    compare_occurrences(small, occurrences)
+    export_word2vec(small, tmp_path / "vectors.txt")
+    assert "vectors" not in vars(small)
+    assert np.array_equal(small.vectors, QUANTIZED[:])
+    assert small.vectors is small.vectors
+    assert type(small.vectors) is np.ndarray
