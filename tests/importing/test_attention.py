@@ -10,7 +10,6 @@ import pytest
 
 from polyseme.engine.layers import IDENTITY
 from polyseme.importing.closed_form import sentence_whitening
-from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.weights import MIN_ORDERED, in_closed_form, sorted_by_frequency
 from polyseme.models.reader import read_model
 from polyseme.senses.occurrences import RANDOM_SENTENCES, estimate_projection
@@ -124,12 +123,16 @@ def assert_word_bias_by_rank(model, warnings):
     np.testing.assert_allclose(model.word_bias, rank_biases(len(model.vocabulary)), rtol=1e-5)
     assert model.layers[0].scoring.word_bias
     assert model.manifest.training["informativeness"] == BY_RANK
+    expected = sentence_whitening(model.rows, model.word_bias)
+    assert np.array_equal(model.whitening.weight, expected.weight)
+    assert np.array_equal(model.whitening.bias, expected.bias)
 
 
 def assert_no_word_bias(model):
     assert model.word_bias is None
     assert not model.layers[0].scoring.word_bias
-    assert "word_bias" not in model.manifest.tensors
+    assert not {"word_bias", "sentence_whitening"} & set(model.manifest.tensors)
+    assert model.whitening == IDENTITY
     assert model.manifest.training["informativeness"] == NONE
 
 
@@ -176,20 +179,3 @@ def test_counts_are_preferred_to_ranks():
     assert counted.facts["informativeness"] == "counts in the file"
     ranked = in_closed_form(files.VECTORS, None, by_rank=True)
     np.testing.assert_allclose(ranked.word_bias, rank_biases(4), rtol=1e-5)
-
-
-@pytest.mark.parametrize("ordered", [True, False])
-def test_an_import_stores_the_whitening_if_frequencies_are_known(tmp_path, ordered):
-    vectors = np.random.default_rng(5).standard_normal((300, 5)).astype(np.float32)
-    lines = (f"word{place} {' '.join(map(str, row))}\n" for place, row in enumerate(vectors))
-    file = tmp_path / "v.txt"
-    file.write_text("".join(lines))
-    import_vectors(file, tmp_path / "v", ImportOptions(format="glove", sorted=ordered))
-    model = read_model(tmp_path / "v")
-    assert ("sentence_whitening" in model.manifest.tensors) == ordered
-    if ordered:
-        expected = sentence_whitening(model.rows, model.word_bias)
-        assert np.array_equal(model.whitening.weight, expected.weight)
-        assert np.array_equal(model.whitening.bias, expected.bias)
-    else:
-        assert model.whitening == IDENTITY

@@ -28,11 +28,6 @@ from polyseme.importing.closed_form import (
     nearness,
     sentence_whitening,
 )
-from polyseme.operations.encode import encode
-from polyseme.operations.options import EncodeOptions
-from tests.tiny import LIMITS, tiny_model
-
-WORDS = [f"w{n}" for n in range(23)]
 
 
 def test_informativeness_by_hand():
@@ -153,40 +148,6 @@ DEGENERATE = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A model in closed form over random vectors."""
-    vectors = mixed(17, 23, 11).astype(np.float32)
-    p = frequencies_by_rank(23)
-    layer = closed_form(vectors, association(vectors, p))
-    place = tmp_path_factory.mktemp("closed")
-    bias = informativeness(p)
-    return tiny_model(place, words=WORDS, vectors=vectors, layers=[layer], word_bias=bias)
-
-
-def encoded(model, words):
-    one = encode(model, [list(words)], EncodeOptions(), LIMITS)[0]
-    return one.arrays["attention"][0, 0], one.arrays["contextual"]
-
-
-@settings(max_examples=80, deadline=None, derandomize=True)
-@given(words=st.lists(st.sampled_from(["w0", "W0", "w1", "w2", "zebra"]), min_size=1, max_size=12))
-def test_a_word_attends_to_others_and_each_occurrence_differs(model, words):
-    attention, contextual = encoded(model, words)
-    folded = np.array([word.lower() for word in words])
-    known = set(folded) - {"zebra"}
-    assert np.isfinite(contextual).all()
-    np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-6)
-    for i, word in enumerate(folded):
-        if known - {word}:
-            assert not attention[i, folded == word].any()
-        else:
-            assert attention[i, i] == 1
-    for word in known if len(words) > 1 else ():
-        rows = contextual[folded == word]
-        assert len(np.unique(rows, axis=0)) == len(rows)
-
-
 def test_the_layer_has_the_documented_parts():
     key = Projection(np.eye(5, dtype=np.float32))
     layer = closed_form(mixed(18, 41, 5), key)
@@ -200,20 +161,34 @@ def test_the_layer_has_the_documented_parts():
     assert (layer.residual.share, layer.residual.position_share) == (SHARE, POSITION_SHARE)
 
 
-def test_a_word_attends_more_to_nearer_and_more_informative_words(tmp_path):
+def contextual(vectors, rows, p, layer):
+    """The attention weights and unit vectors of a sentence of known words."""
+    bias = informativeness(p)[rows]
+    known = np.ones(len(rows), np.bool_)
+    sentence = SentenceArrays(vectors[rows], known, np.array(rows), bias)
+    done = contextualize(sentence, [layer], ["weights"])
+    return done.records[0]["weights"][0], unit(done.contextual)
+
+
+def test_a_word_attends_more_to_nearer_and_more_informative_words():
     vectors = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
-    bias = informativeness(np.array([0.5, 0.001, 0.499]))
     layer = closed_form(vectors, Projection(np.zeros((2, 2), np.float32)))
-    model = tiny_model(
-        tmp_path, words=["the", "bank", "a"], vectors=vectors, layers=[layer], word_bias=bias
-    )
-    attention, _ = encoded(model, ["the", "bank", "a"])
+    weights, _ = contextual(vectors, [0, 1, 2], np.array([0.5, 0.001, 0.499]), layer)
     terms = [exp(log1p(2 * exp(0)) + log(0.5)), exp(log1p(2 * exp(-1 / 3)) + log(0.001 / 0.5))]
-    np.testing.assert_allclose(attention[0], [0, *(term / sum(terms) for term in terms)], rtol=1e-5)
+    np.testing.assert_allclose(weights[0], [0, *(term / sum(terms) for term in terms)], rtol=1e-5)
 
 
-ROWS, D = 61, 7
-RANKED = frequencies_by_rank(ROWS)
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(rows=st.lists(st.integers(0, 3), min_size=2, max_size=12))
+def test_occurrences_in_any_sentence_get_different_vectors(rows):
+    vectors, p = mixed(17, 23, 11).astype(np.float32), frequencies_by_rank(23)
+    layer = closed_form(vectors, association(vectors, p))
+    weights, directions = contextual(vectors, rows, p, layer)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-6)
+    for row in set(rows):
+        same = np.array(rows) == row
+        assert same.all() or not weights[same][:, same].any()
+        assert len(np.unique(directions[same], axis=0)) == same.sum()
 
 
 def test_association_by_hand():
@@ -235,16 +210,6 @@ def test_words_are_weighted_by_frequency_times_inverse_frequency():
     np.testing.assert_allclose(key.weight, SPREAD / variance * complement, rtol=1e-6)
 
 
-def contextual(vectors, rows, p=RANKED):
-    """The attention weights and unit vectors of a sentence, in the closed form of the vectors."""
-    table = vectors.astype(np.float32)
-    layer = closed_form(table, association(table, p))
-    bias = informativeness(p)[rows]
-    sentence = SentenceArrays(table[rows], np.ones(len(rows), np.bool_), np.array(rows), bias)
-    done = contextualize(sentence, [layer], ["weights"])
-    return done.records[0]["weights"][0], unit(done.contextual)
-
-
 @pytest.mark.parametrize("times", [1e-38, 1e-20, 1, 1e18])
 @pytest.mark.parametrize("case", DEGENERATE)
 def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
@@ -257,9 +222,10 @@ def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
     key = association(vectors, p)
     assert np.isfinite(key.weight).all()
     assert key.weight.shape == (vectors.shape[1],) * 2
-    attention, directions = contextual(vectors, [0, len(vectors) // 2, 0], p=p)
+    layer = closed_form(vectors, key)
+    weights, directions = contextual(vectors, [0, len(vectors) // 2, 0], p, layer)
     assert np.isfinite(directions).all()
-    np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-6)
 
 
 def test_without_frequencies_words_are_sampled_from_the_whole_table():
@@ -285,17 +251,12 @@ def test_memory_does_not_grow_with_the_vocabulary(sorted_file):
     assert peak < 6 * FREQUENT * width * 8 < rows * width * 4 / 4
 
 
-@pytest.fixture(scope="module")
-def frequent_table():
-    """Vectors that spread more along the first axes, and frequencies. -> [V, d], [V]"""
+def test_whitening_is_that_of_random_sentences():
+    """The vectors spread more along the first axes."""
     rng = np.random.default_rng(5)
     vectors = rng.standard_normal((300, 5)) * [4, 3, 2, 1, 1] + [3, 0, 0, 0, 0]
-    frequencies = 1 / np.arange(1, 301)
-    return vectors.astype(np.float32), frequencies / frequencies.sum()
-
-
-def test_whitening_is_that_of_random_sentences(frequent_table):
-    vectors, p = frequent_table
+    vectors, p = vectors.astype(np.float32), 1 / np.arange(1, 301)
+    p /= p.sum()
     bias = np.log(1e-3 / (1e-3 + p)).astype(np.float32)
     found = sentence_whitening(vectors, bias)
     rng = np.random.default_rng(1)

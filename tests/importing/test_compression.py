@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tests.importing.conftest import refusal_in
 from tests.importing.files import (
-    FORMATS,
     PACKINGS,
     VECTORS,
     WORDS,
@@ -161,21 +160,6 @@ def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packin
         f" {place}, unlike vectors; decompress it yourself if you trust it."
     )
     assert 0 < place - (64 << 20) <= within + 1  # the end of the line that exceeds the limit
-
-
-@pytest.mark.parametrize(
-    ("kind", "packing"), [("glove", "bz2"), *((kind, "gz") for kind in FORMATS[1:])]
-)
-def test_a_hundred_megabytes_of_zeros_are_rejected_early(importer, kind, packing):
-    beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")
-    content = packed(beginning + bytes(100_000_000), packing)
-    message = importer.refusal(content, "--format", kind)
-    assert {
-        "glove": "The format is unknown: ",
-        "word2vec-text": "Line 2 is longer than 2097152 bytes.",
-        "word2vec-binary": "The word at byte 240017 is longer than 4096 bytes.",
-        "fasttext": "continues after its last table.",
-    }[kind] in message
 
 
 @pytest.mark.parametrize("packing", COMPRESSED)

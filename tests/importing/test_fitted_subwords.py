@@ -7,7 +7,7 @@ import pytest
 
 from polyseme.engine.arrays import unit
 from polyseme.engine.quantization import QuantizedRows
-from polyseme.engine.subwords import MIN_WORDS, distinct_ngrams, ngram_hashes
+from polyseme.engine.subwords import distinct_ngrams, ngram_hashes
 from polyseme.errors import CommandError
 from polyseme.importing import subwords as fitting
 from polyseme.importing.importer import ImportOptions, import_vectors
@@ -89,7 +89,7 @@ def test_exchanged_letters_give_the_same_bits(tmp_path, vectors):
     assert resolutions == [["exact", "subword", "oov", "oov"], ["subword", "subword", "exact"]]
     changed = [[word.translate(LETTERS) for word in text] for text in texts]
     for right, found in zip(expected, ask(other, changed), strict=True):
-        assert [token.resolution for token in found.tokens] == resolutions.pop(0)
+        assert [t.resolution for t in found.tokens] == [t.resolution for t in right.tokens]
         assert same_bits(found._replace(sentence=right.sentence), right)
 
 
@@ -101,10 +101,6 @@ def test_a_large_vocabulary_is_sampled_and_zero_vectors_are_skipped(vectors, mon
     assert len(rows) < 1100 and holes[rows].any(axis=1).all()
     np.testing.assert_allclose(norms, np.linalg.norm(holes[rows], axis=1), rtol=1e-6)
     assert fit_subwords(WORDS, holes) is not None
-
-
-def test_few_words_are_not_enough(vectors):
-    assert fit_subwords(WORDS[: MIN_WORDS - 1], vectors[: MIN_WORDS - 1]) is None
 
 
 def glove(path, words, vectors):

@@ -99,28 +99,6 @@ def test_fasttext_files_are_read_as_gensim_reads_them(importer, name):
     )
 
 
-def test_a_pretrained_model_is_read_without_its_empty_word(importer):
-    name = "toy-model-pretrained.bin"
-    right = facebook(DATA / name)
-    kept = [row for row, word in enumerate(right.index_to_key) if word]
-    assert len(kept) == len(right.index_to_key) - 1
-    assert importer.refusal(DATA / name).startswith("Byte 399 has no word; ")
-    model = imported(importer, DATA / name, "--skip-bad-rows")
-    assert_same(model, [right.index_to_key[row] for row in kept], right.vectors[kept])
-    assert model.manifest.training["file"]["left_out"] == 1
-
-
-def test_words_that_are_not_utf8_are_skipped_on_request(importer):
-    file = DATA / "pang_lee_polarity_fasttext.vec"
-    right = word2vec(file, unicode_errors="surrogateescape")
-    good = [row for row, word in enumerate(right.index_to_key) if word.isprintable()]
-    bad = len(right.index_to_key) - len(good)
-    assert bad
-    model = imported(importer, file, "--skip-bad-rows", *ROWS_ALONE)
-    assert_same(model, [right.index_to_key[row] for row in good], right.vectors[good])
-    assert model.manifest.training["file"]["left_out"] == bad
-
-
 REJECTED = {
     "pretrained.vec": "Line 1 declares 3 words, but the file ends after 1.",
     "pang_lee_polarity_fasttext.vec": f"Line 150 {NOT_UTF8}",

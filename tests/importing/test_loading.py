@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 from functools import partial
 
 import numpy as np
@@ -26,6 +27,7 @@ from tests.importing.files import (
     rows,
     text,
 )
+from tests.signals import handler_of
 
 EXAMPLES = settings(
     max_examples=30,
@@ -129,25 +131,19 @@ def test_a_number_that_is_not_finite_has_its_line_in_any_batch(importer, batches
     ],
     ids=itertools.count(),
 )
-def test_a_file_that_changes_while_it_is_read_is_rejected(importer, monkeypatch, before, after):
+@pytest.mark.parametrize("size", [3, 7_000_000])
+def test_a_file_that_changes_while_it_is_read_is_rejected(
+    importer, batches, monkeypatch, size, before, after
+):
+    batches(size)
     path = importer.file(before)
     os.utime(path, (0, 0))
     monkeypatch.setattr(importing, "stored_weights", lambda *_: path.write_bytes(after) * 0)
     done = importer.run(path)
     assert (done.code, done.out) == (1, "")
-    refusal_in(done.err)
+    problem = refusal_in(done.err)
+    assert after.removeprefix(before) != row("gnu") or problem == readers.CHANGED
     assert not any(importer.models.iterdir())
-
-
-@pytest.mark.parametrize(("dtype", "size"), [("float32", 3), ("int8", 7_000_000)])
-def test_a_file_that_has_grown_is_reported_as_changed(importer, batches, monkeypatch, dtype, size):
-    batches(size)
-    path = importer.file(rows())
-    longer = rows() + row("gnu")
-    monkeypatch.setattr(importing, "stored_weights", lambda *_: path.write_bytes(longer) * 0)
-    done = importer.run(path, "--dtype", dtype)
-    assert done.code == 1
-    assert done.err.endswith(f"dimension 3.\npolyseme: {readers.CHANGED}\n")
 
 
 def test_insufficient_memory_is_reported(importer, monkeypatch):
@@ -160,3 +156,21 @@ def test_insufficient_memory_is_reported(importer, monkeypatch):
             assert importer.refusal(rows()) == (
                 "There is not enough memory; --limit or --dtype int8 uses less."
             )
+
+
+@pytest.mark.parametrize(
+    ("number", "handler", "code"),
+    [
+        (signal.SIGTERM, signal.SIG_DFL, 143),
+        (signal.SIGHUP, signal.SIG_DFL, 129),
+        (signal.SIGINT, signal.default_int_handler, 1),
+        (signal.SIGHUP, signal.SIG_IGN, 0),  # as under nohup
+    ],
+)
+def test_a_signal_ends_an_import_which_leaves_nothing(importer, monkeypatch, number, handler, code):
+    """`tests/models/test_kills.py` stops imports at every step."""
+    monkeypatch.setattr(importing, "find_language", lambda _: os.kill(os.getpid(), number))
+    with handler_of(number, handler):
+        done = importer.run(rows())
+    assert (done.code, done.out[:4]) == (code, "" if code else "file")
+    assert any(importer.models.iterdir()) == (code == 0)

@@ -172,20 +172,6 @@ def test_a_projection_and_its_bias_have_many_names(importer, vectors, weight, bi
     assert manifest.files == import_weights(importer, vectors, canonical, *HEADS).manifest.files
 
 
-def test_a_second_layer_follows_the_first(importer, vectors):
-    second = {f"layers.1.{name}": weight + 1 for name, weight in ROW.items()}
-    tensors = {**ROW, **second, "layers.1.Q_proj.bias": BIASES["query_bias"]}
-    model = import_weights(importer, vectors, tensors, *HEADS)
-    found = arrays(model)
-    first, a = attention(found["static"].astype(np.float64), ROW, H)
-    weights = {name: weight + 1 for name, weight in ROW.items()}
-    contextual, b = attention(first, weights, H, {"query_bias": BIASES["query_bias"]})
-    scale = np.abs(contextual).max()
-    np.testing.assert_allclose(found["contextual"] / scale, contextual / scale, atol=1e-5)
-    np.testing.assert_allclose(found["attention"], [a, b], rtol=0, atol=1e-4)
-    assert [entry.scale for entry in model.manifest.layers] == [True, True]
-
-
 def test_the_metadata_may_describe_each_layer(importer, vectors):
     entries = [
         {"scale": False, "looks_at": "others", "word_bias": True},

@@ -253,12 +253,6 @@ def test_a_value_that_is_not_finite_reaches_no_result(model_folder):
         assert caught.value.detail == "a value of the vectors is not finite."
 
 
-@pytest.mark.parametrize("scale", [1e-45, 1e-38, 1.0, LARGEST_SCALE])
-def test_a_positive_finite_scale_gives_finite_vectors(quantized_folder, scale):
-    replace(quantized_folder, SCALES, saved(np.full(11, scale, np.float32)))
-    assert np.isfinite(read_model(quantized_folder).vectors).all()
-
-
 @pytest.mark.parametrize("scale", [np.nan, np.inf, LARGEST_SCALE])
 def test_a_quantized_value_that_is_not_finite_reaches_no_result(quantized_folder, scale):
     """The value -128 does not occur in valid tables; times the largest scale it overflows."""

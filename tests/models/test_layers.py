@@ -13,7 +13,6 @@ from polyseme.engine.layers import (
     Projection,
     Residual,
 )
-from polyseme.tokenizer import tokenize
 from tests.engine.cases import random_layer
 from tests.tiny import full_layer, normal, projection, tiny_model
 
@@ -116,14 +115,3 @@ def test_weights_of_any_memory_order_round_trip(tmp_path, view):
         feed_forward=FeedForward(inner, outer),
     )
     assert_same(layer, tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
-
-
-def test_the_word_bias_round_trips_and_is_used_for_sentences(tmp_path):
-    layer = Layer(scoring=Scoring(word_bias=True))
-    model = tiny_model(tmp_path, layers=[layer], word_bias=BIAS)
-    assert np.array_equal(model.word_bias, BIAS)
-    tokens = tokenize("apple Apple bank zebra river apple didn't high-end", model.vocabulary)
-    sentence = model.sentence(tokens)
-    expected = [0 if t.row is None else model.word_bias[t.row] for t in tokens]
-    assert sentence.word_bias.tolist() == expected
-    assert sentence.word_bias.dtype == np.float32

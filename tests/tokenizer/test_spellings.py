@@ -229,10 +229,3 @@ def test_an_invisible_code_point_changes_no_bit_of_a_vector(model, character):
         assert np.array_equal(other.contextual, plain.contextual)
         assert [text[t.start : t.end].replace(c, "") for t in other.tokens] == plain.words
     assert np.array_equal(*model.embed(texts[:2]))
-
-
-def test_a_word_with_invisible_code_points_is_found_by_its_plain_form(model):
-    pairs = [("The ba\u00adnk of the river", "bank"), ("A bank loan", "ba\u200enk")]
-    first, second = model.compare(pairs).occurrences
-    assert (first.token.key, second.token.key) == ("bank", "bank")
-    assert (first.token.start, first.token.end) == (4, 9)
