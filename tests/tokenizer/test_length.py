@@ -52,7 +52,7 @@ def test_twice_the_text_is_at_most_twice_the_work(work, name, way):
 @pytest.mark.parametrize("name", TEXTS)
 def test_with_a_limit_the_work_does_not_depend_on_the_text(work, name):
     found = []
-    for size in (SIZE, 4 * SIZE):
+    for size in (2 * SIZE, 8 * SIZE):
         before = work.tokens
         tokens = Tokenizer(work, work.composes).tokens(TEXTS[name](size), max_tokens=10)
         assert len(tokens) <= 10 + MAX_WORD_LENGTH
