@@ -72,7 +72,7 @@ def test_the_most_frequent_ngrams_have_a_row_each(vectors):
 
 def test_exchanged_letters_give_the_same_bits(tmp_path, vectors):
     """No language is assumed. Texts are lists, because the tokenizer splits contractions."""
-    texts = [["gabbing", "gabbling", "zzxqz", ","], ["tubs", "fabbingness", "dedness"]]
+    texts = [["gabing", "gabbling", "zzxqz", ","], ["tubs", "fabbingness", "dedness"]]
     models = []
     for name, letters in (("latin", {}), ("greek", LETTERS)):
         words = [word.translate(letters) for word in WORDS]

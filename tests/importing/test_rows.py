@@ -1,9 +1,33 @@
-"""Rows in the forms of published files, skipped rows, and the limit of rows."""
+"""Rows in the forms of published files, in chunks of any size, with skipped rows and limits."""
+
+import itertools
+import os
+import signal
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from tests.importing.files import VECTORS, WORDS, binary, build, fasttext, row, rows, text
+from polyseme.importing import importer as importing
+from polyseme.importing.readers import base as readers
+from tests.importing.conftest import refusal_in
+from tests.importing.files import (
+    FORMATS,
+    PACKINGS,
+    VECTORS,
+    WORDS,
+    binary,
+    build,
+    fasttext,
+    packed,
+    row,
+    rows,
+    text,
+)
+from tests.signals import handler_of
 
 
 @pytest.mark.parametrize(
@@ -121,3 +145,150 @@ def test_skipped_rows_count_toward_the_limit(importer):
 )
 def test_a_file_of_only_bad_rows_is_rejected(importer, content, sentence):
     assert importer.refusal(content, "--skip-bad-rows").endswith(sentence)
+
+
+EXAMPLES = settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0\t\n\v\f\r \ufeff")
+SOME_WORDS = st.lists(
+    st.text(LETTERS, min_size=1, max_size=12).filter(lambda word: word.encode().strip()),
+    min_size=1,
+    max_size=12,
+    unique=True,
+)
+
+
+@st.composite
+def tables(draw):
+    """Words and a vector for each."""
+    words = draw(SOME_WORDS)
+    shape = len(words), draw(st.integers(1, 5))
+    return words, draw(arrays(np.float32, shape, elements=NUMBERS))
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Set the number of values that are parsed at once."""
+    return partial(monkeypatch.setattr, readers, "_BATCH_VALUES")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@EXAMPLES
+@given(table=tables(), packing=st.sampled_from(PACKINGS), size=st.integers(1, 40))
+@example((["\x1c", "\x85", "\u2028", "a\xa0b", "é\u3000"], np.ones((5, 2), np.float32)), "plain", 1)
+@example((["nan", "1e5", "-", "#", '"'], np.eye(5, dtype=np.float32)), "gz", 7)
+@pytest.mark.slow
+def test_words_and_numbers_round_trip(module_importer, batches, kind, table, packing, size):
+    batches(size)
+    words, vectors = table
+    content = packed(build(kind, words, vectors), packing)
+    read, found = module_importer.read(content, "--format", kind)
+    assert read == words
+    assert found.tobytes() == vectors.tobytes()
+
+
+@EXAMPLES
+@given(content=st.binary(max_size=200), kind=st.sampled_from([*FORMATS, None]))
+def test_any_bytes_are_read_or_rejected_in_one_sentence(module_importer, content, kind):
+    options = ["--format", kind] if kind else []
+    done = module_importer.run(content, "--name", "m", "--replace", "--no-weights", *options)
+    assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@EXAMPLES
+@given(data=st.data())
+def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kind, data):
+    content = bytearray(build(kind))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        end = data.draw(st.integers(start, min(start + 20, len(content))))
+        content[start:end] = data.draw(st.binary(max_size=20))
+    for options in ([], ["--skip-bad-rows"]):
+        done = module_importer.run(bytes(content), "--name", "m", "--replace", *options)
+        assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
+
+
+def test_a_number_that_is_not_finite_has_its_line_in_any_batch(importer, batches):
+    words = [f"gnu{number}" for number in range(300)]
+    vectors = np.random.default_rng(2).standard_normal((300, 7)).astype(np.float32)
+    for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
+        batches(size)
+        damaged = vectors.copy()
+        damaged[place, 6] = -np.inf
+        message = importer.refusal(rows(words, damaged))
+        assert message.startswith(f"Line {place + 1} has a value that is not finite as float32;")
+        content = rows(words, vectors).splitlines(keepends=True)
+        content[place] = content[place].rpartition(b" ")[0] + b" 0x1p3\n"
+        message = importer.refusal(b"".join(content))
+        assert message.startswith(f"Line {place + 1} has an invalid number;")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (rows(), rows(WORDS[:3], VECTORS[:3])),
+        (rows(), rows() + row("gnu")),
+        (rows(), rows(WORDS, VECTORS[:, :2])),
+        (rows(), row("gnu", b"1 2 3 4") * 4),
+        (rows(), rows().replace(b"0.5", b"gnu")),
+        (rows(), b""),
+        (text(), text(header=b"9 3")),
+        (binary(), binary(WORDS[:3], VECTORS[:3])),
+        (binary(), binary()[:-5]),
+        (rows(), rows(WORDS[::-1])),
+        (binary(), binary(WORDS[::-1])),
+        (fasttext(), fasttext(WORDS[::-1])),
+        (fasttext(), fasttext(bucket=3)),
+        (fasttext(), fasttext(["gnu", *WORDS[1:3], "gnu"])),
+    ],
+    ids=itertools.count(),
+)
+@pytest.mark.parametrize("size", [3, 7_000_000])
+def test_a_file_that_changes_while_it_is_read_is_rejected(
+    importer, batches, monkeypatch, size, before, after
+):
+    batches(size)
+    path = importer.file(before)
+    os.utime(path, (0, 0))
+    monkeypatch.setattr(importing, "stored_weights", lambda *_: path.write_bytes(after) * 0)
+    done = importer.run(path)
+    assert (done.code, done.out) == (1, "")
+    problem = refusal_in(done.err)
+    assert after.removeprefix(before) != row("gnu") or problem == readers.CHANGED
+    assert not any(importer.models.iterdir())
+
+
+def test_insufficient_memory_is_reported(importer, monkeypatch):
+    def too_much(*_):
+        raise MemoryError
+
+    for place, name in ((readers, "empty_rows"), (readers.RowReader, "scan")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, too_much)
+            assert importer.refusal(rows()) == (
+                "There is not enough memory; --limit or --dtype int8 uses less."
+            )
+
+
+@pytest.mark.parametrize(
+    ("number", "handler", "code"),
+    [
+        (signal.SIGTERM, signal.SIG_DFL, 143),
+        (signal.SIGHUP, signal.SIG_DFL, 129),
+        (signal.SIGINT, signal.default_int_handler, 1),
+        (signal.SIGHUP, signal.SIG_IGN, 0),  # as under nohup
+    ],
+)
+def test_a_signal_ends_an_import_which_leaves_nothing(importer, monkeypatch, number, handler, code):
+    """`tests/models/test_kills.py` stops imports at every step."""
+    monkeypatch.setattr(importing, "find_language", lambda _: os.kill(os.getpid(), number))
+    with handler_of(number, handler):
+        done = importer.run(rows())
+    assert (done.code, done.out[:4]) == (code, "" if code else "file")
+    assert any(importer.models.iterdir()) == (code == 0)

@@ -188,21 +188,6 @@ def test_the_metadata_may_describe_each_layer(importer, vectors):
     assert np.array_equal(model.word_bias, tensors["word_bias"])
 
 
-def test_without_weights_attention_is_parameter_free(importer, vectors):
-    """softmax(X·Xᵀ/√d)·X, and the model stores no weights."""
-    done = importer.run(vectors, "--no-weights", "--name", "free")
-    assert done.code == 0
-    model = read_model(importer.models / "free")
-    found = arrays(model)
-    x = found["static"].astype(np.float64)
-    e = np.exp(x @ x.T / np.sqrt(D))
-    a = e / e.sum(axis=1, keepdims=True)
-    assert_close(found, a @ x, a[None])
-    assert model.word_bias is None
-    assert (model.manifest.tensors, model.manifest.training["attention"]) == ({}, "parameter-free")
-    assert "attention.safetensors" not in model.manifest.files
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -19,7 +19,6 @@ from tests.models.damage import (
     SUBWORD_SCALES,
     SUBWORDS,
     VECTORS,
-    change_manifest,
     drop,
     index_of,
     npy,
@@ -273,16 +272,6 @@ def test_scales_and_int8_rows_need_each_other(
     folder = shutil.copytree(original, tmp_path / "floats")
     replace(folder, scales, saved(np.ones(11, np.float32)))
     assert read_error(folder, verify=verify) == scales_error(scales, table)
-
-
-@with_and_without_verify
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_int8_rows_are_not_read_as_floats(quantized_folder, dtype, verify):
-    for scales in (SCALES, SUBWORD_SCALES):
-        drop(quantized_folder, scales)
-    change_manifest(quantized_folder, lambda m: m.update(dtype=dtype))
-    expected = f"vectors.npy does not have the dtype {dtype}."
-    assert read_error(quantized_folder, verify=verify) == expected
 
 
 @pytest.mark.parametrize("ngrams", [[7, 5], [7, 7]])

@@ -26,18 +26,12 @@ CANNOT_BE_READ = {MANIFEST: NO_MANIFEST} | {name: f"{name} cannot be read." for 
 
 @with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
-def test_a_missing_file_and_a_named_pipe_in_its_place_are_named(quantized_folder, name, verify):
+def test_a_missing_file_and_what_is_no_file_are_named(quantized_folder, name, verify):
     file = path(quantized_folder, name)
     file.unlink()
     assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
     os.mkfifo(file)  # reading it does not block
     assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
-
-
-@with_and_without_verify
-@pytest.mark.parametrize("name", [MANIFEST, *FILES])
-def test_a_folder_in_place_of_a_file_is_rejected(quantized_folder, name, verify):
-    file = path(quantized_folder, name)
     file.unlink()
     file.mkdir()
     if name != MANIFEST:

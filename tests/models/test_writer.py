@@ -28,31 +28,7 @@ from tests.models.damage import (
     snapshot,
 )
 from tests.models.damage import VECTORS as VECTORS_FILE
-from tests.tiny import QUANTIZED, SUBWORDS, VECTORS, WORDS, full_layer, tiny_model, write_tiny
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_words_and_vectors_round_trip_in_their_dtype(tmp_path, dtype):
-    vectors = np.random.default_rng(0).standard_normal((11, 5)).astype(dtype)
-    model = tiny_model(tmp_path, vectors=vectors)
-    assert model.vectors.dtype == dtype
-    assert np.array_equal(model.vectors, vectors)
-    assert [model.vocabulary.word(row) for row in range(11)] == list(WORDS)
-    assert model.manifest.dtype == np.dtype(dtype).name
-    assert (model.manifest.vocabulary_size, model.manifest.dimension) == (11, 5)
-
-
-@pytest.mark.parametrize(
-    "view",
-    [
-        np.asfortranarray,
-        lambda x: np.repeat(x, 3, axis=1)[:, ::3],
-        lambda x: x[::-1].copy()[::-1],
-    ],
-)
-def test_vectors_of_any_memory_order_round_trip(tmp_path, view):
-    vectors = view(VECTORS)
-    assert np.array_equal(tiny_model(tmp_path, vectors=vectors).vectors, VECTORS)
+from tests.tiny import QUANTIZED, SUBWORDS, VECTORS, WORDS, full_layer, write_tiny
 
 
 def test_the_details_of_the_manifest_round_trip(tmp_path):
