@@ -247,10 +247,10 @@ def test_spellings_that_are_a_form_of_an_entry_have_its_key(entry, change):
 
 
 def test_keys_of_a_vocabulary_of_several_blocks():
-    known = [f"{name}{i}" for i in range(20_000) for name in ("слово", "ёж", "l’", "c+")]
+    known = [f"{name}{i}" for i in range(5_000) for name in ("слово", "ёж", "l’", "c+")]
     vocabulary = vocabulary_of(known)
-    tokens = tokenize("еж19999 Ёж7 l'12345 C+4321 слово5 слова", vocabulary)
-    assert [t.key for t in tokens] == ["ёж19999", "ёж7", "l’12345", "c+4321", "слово5", None]
+    tokens = tokenize("еж4999 Ёж7 l'1234 C+4321 слово5 слова", vocabulary)
+    assert [t.key for t in tokens] == ["ёж4999", "ёж7", "l’1234", "c+4321", "слово5", None]
 
 
 def test_many_words_with_one_key_are_compared_up_to_a_limit():

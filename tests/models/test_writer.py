@@ -230,10 +230,15 @@ def test_models_files_and_links_are_not_replaced(tmp_path):
         ("tiny", EXISTS),
         ("file", "the path of the model's folder is a file."),
         ("link", "the model's folder is a symbolic link, which is not replaced."),
+        *(
+            (name, "the folder's name is not a valid model name: ")
+            for name in (".x", "é", "x" * 65)
+        ),
     ):
         with pytest.raises(ModelFolderError) as caught:
             write_tiny(tmp_path / name, replace=False)
-        assert caught.value.detail == message
+        assert caught.value.detail.startswith(message)
+        assert names(tmp_path) == ["file", "link", "tiny"]
         assert snapshot(tmp_path) == before
     target = snapshot(tmp_path / "tiny")
     rename_model(tmp_path / "link", "other")
