@@ -83,7 +83,7 @@ def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows, view):
     assert (model.subwords.min_n, model.subwords.max_n) == (1, 64)
 
 
-def test_int8_rows_give_the_bits_of_floats_and_are_never_converted_as_a_whole(tmp_path):
+def test_int8_rows_give_the_bits_of_floats_and_are_never_converted_whole(tmp_path):
     small = deep_model(tmp_path / "small", vectors=QUANTIZED, subwords=QUANTIZED_SUBWORDS)
     subwords = Subwords(QUANTIZED_SUBWORDS.table[:], 3, 3)
     wide = deep_model(tmp_path / "wide", vectors=QUANTIZED[:], subwords=subwords)

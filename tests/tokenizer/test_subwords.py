@@ -133,7 +133,7 @@ def test_another_form_is_composed_if_the_written_form_cannot_be():
         ("10:47", "10:47"),
     ],
 )
-def test_hashtags_and_quantities_are_composed_from_a_part_and_addresses_are_not(word, composed):
+def test_hashtags_and_quantities_are_composed_from_a_part(word, composed):
     for token in (
         *tokenize(word, Vocabulary("5"), "auto", any_word),
         *resolve_all([word], Vocabulary("5"), "auto", any_word),
