@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -15,12 +14,11 @@ from gensim import downloader
 
 from polyseme.models.reader import read_model
 from tests.client.scripted_server import ScriptedResponse, scripted_server
-from tests.conftest import PYTHONPATH, free_port
-from tests.http.service import until
+from tests.conftest import free_port
 from tests.importing import files
 from tests.importing.comparison import assert_same
 from tests.importing.conftest import run
-from tests.signals import default_handling
+from tests.signals import handler_of
 
 NAME = "glove-tiny-3"
 LICENCE = "https://opendatacommons.org/licenses/pddl/"
@@ -36,7 +34,7 @@ class Mirror:
         self.cut = set()
         """paths whose responses end midway"""
         self.endless = set()
-        """paths whose responses do not end"""
+        """paths whose responses do not end, and are interrupted"""
         self.requests = Counter()
 
     def put(self, name=NAME, kind="models", **changes):
@@ -72,7 +70,8 @@ class Mirror:
         content = self.files.get(request.path)
         if content is None:
             return ScriptedResponse(404)
-        endless = request.path in self.endless
+        if endless := request.path in self.endless:
+            os.kill(os.getpid(), signal.SIGINT)
         return ScriptedResponse(body=content, cut=request.path in self.cut, endless=endless)
 
 
@@ -189,30 +188,16 @@ def test_an_invalid_licence_is_unknown(mirror, puller, licence):
     assert puller.pull().manifest.licence == "unknown"
 
 
-@pytest.mark.slow
-def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
-    """Interrupt a download from a server that never ends its response."""
+def test_an_interrupted_download_leaves_nothing(mirror, puller):
+    """The server interrupts this process, and never ends its response."""
     mirror.endless.add(DATA)
-    models, data, scratch = (tmp_path / name for name in ("models", "data", "scratch"))
-    scratch.mkdir()
-    places = {"GENSIM_DATA_DIR": str(data), "TMPDIR": str(scratch), "no_proxy": "*"}
-    command = [sys.executable, "-m", "polyseme", "models", "pull", NAME]
-    with default_handling(signal.SIGINT):
-        process = subprocess.Popen(
-            [*command, "--mirror", mirror.address, "--models-dir", models],
-            env={**os.environ, **places, "PYTHONPATH": PYTHONPATH},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    until(lambda: mirror.requests[DATA] or process.poll() is not None)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert (out, b"Traceback" in err) == (b"", False), err
-    assert not models.exists()
-    assert not any(scratch.iterdir())
-    assert [path.name for path in data.iterdir()] == ["information.json"]
+    with handler_of(signal.SIGINT, signal.default_int_handler):
+        done = puller.run()
+    assert (done.code, done.out, mirror.requests[DATA]) == (1, "", 1)
+    assert done.err.splitlines()[-1] == "Aborted!"
+    assert not puller.models.exists()
+    assert not any(puller.scratch.iterdir())
+    assert [path.name for path in puller.data.iterdir()] == ["information.json"]
 
 
 OFFLINE = (
