@@ -3,8 +3,7 @@
 import hashlib
 import json
 import re
-import subprocess
-import sys
+import threading
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_manifest, read_model
 from polyseme.models.registry import Registry
 from polyseme.models.writer import remove_model, rename_model
-from tests.conftest import ROOT
 from tests.models.damage import (
     INDEX,
     MANIFEST,
@@ -169,54 +167,35 @@ def test_the_manifest_has_the_size_and_checksum_of_each_file(tmp_path):
 
 EXISTS = "a model of this name already exists."
 
-BUSY = "another command is writing the model."
-
-PAUSED_WRITER = """
-import sys
-from pathlib import Path
-from tests.tiny import WORDS, write_tiny
-
-class Words(tuple):
-    def __getitem__(self, key):
-        print("writing", flush=True)
-        sys.stdin.readline()
-        return super().__getitem__(key)
-
-write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the paused one")
-"""
-
 
 def names(folder):
     """The names in a folder, sorted."""
     return sorted(file.name for file in folder.iterdir())
 
 
-@pytest.fixture
-def writing(tmp_path):
-    """A process in the middle of writing the model `slow`."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PAUSED_WRITER, tmp_path / "slow"],
-        cwd=ROOT,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout.readline() == "writing\n"
-    yield process
-    process.kill()
-    process.communicate()
+def test_a_model_that_is_written_is_not_there_and_not_touched(tmp_path):
+    writing, go_on = threading.Event(), threading.Event()
 
+    class Words(tuple):
+        __slots__ = ()
 
-def test_a_model_that_is_written_is_not_there_and_not_touched(tmp_path, writing):
+        def __getitem__(self, key):
+            writing.set()
+            assert go_on.wait(30)
+            return super().__getitem__(key)
+
     folder = tmp_path / "slow"
+    writer = threading.Thread(target=write_tiny, args=[folder], kwargs={"words": Words(WORDS)})
+    writer.start()
+    assert writing.wait(30)
     assert Registry([tmp_path], "slow").names == []
     for change in (write_tiny, remove_model, lambda path: rename_model(path, "new")):
         with pytest.raises(ModelFolderError) as caught:
             change(folder)
-        assert caught.value.detail == BUSY
+        assert caught.value.detail == "another command is writing the model."
     write_tiny(tmp_path / "tiny")
-    writing.communicate("continue\n")
-    assert writing.returncode == 0
+    go_on.set()
+    writer.join(30)
     assert names(tmp_path) == ["slow", "tiny"]
     assert read_model(folder, verify=True).vocabulary.row("end") == 10
 
