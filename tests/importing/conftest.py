@@ -65,10 +65,9 @@ def run(*arguments, **variables):
 
 def refusal_in(err):
     """The last line of standard error; the lines before it report progress."""
-    *progress, last = err.splitlines()
-    for line in progress:
-        assert " words of dimension " in line or line.startswith("polyseme: Warning: "), err
-    assert last.startswith("polyseme: ")
+    lines = err.splitlines()
+    assert all(line.startswith("polyseme: ") for line in lines), err
+    last = lines[-1]
     assert last.endswith(".")
     assert not [word for word in WORDS if word in err]
     return last.removeprefix("polyseme: ")
