@@ -192,14 +192,6 @@ def test_words_and_numbers_round_trip(module_importer, batches, kind, table, pac
     assert found.tobytes() == vectors.tobytes()
 
 
-@EXAMPLES
-@given(content=st.binary(max_size=200), kind=st.sampled_from([*FORMATS, None]))
-def test_any_bytes_are_read_or_rejected_in_one_sentence(module_importer, content, kind):
-    options = ["--format", kind] if kind else []
-    done = module_importer.run(content, "--name", "m", "--replace", "--no-weights", *options)
-    assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
 @given(data=st.data())

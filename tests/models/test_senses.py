@@ -9,7 +9,7 @@ from polyseme.models.manifest import SENSES
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
-from tests.models.damage import manifest_of, read_error, replace
+from tests.models.damage import read_error, replace
 from tests.tiny import VECTORS, full_layer, write_tiny
 
 FITTED = ContextProjection(np.arange(5.0), np.arange(10.0).reshape(5, 2), np.array([1.0, 2, 3]))
@@ -25,12 +25,6 @@ def test_a_projection_round_trips(tmp_path, fitted, dtype):
     for written, one in zip(narrow, read, strict=True):
         assert one.dtype == np.float64
         assert np.array_equal(written, one)
-
-
-def test_a_model_without_the_file_has_no_senses(tmp_path):
-    folder = write_tiny(tmp_path / "tiny")
-    assert read_model(folder).senses is None
-    assert SENSES not in manifest_of(folder)["files"]
 
 
 TENSORS = {name: one.astype(np.float32) for name, one in FITTED._asdict().items()}
