@@ -274,7 +274,8 @@ def test_whitening_is_that_of_random_sentences():
 
 
 def test_equal_vectors_and_words_without_frequencies_are_finite():
-    same = np.ones((7, 3), np.float32)
-    for vectors, bias in ((same, np.zeros(7)), (np.eye(4, 3, dtype=np.float32), np.full(4, 9.0))):
+    same, different = np.ones((7, 3), np.float32), np.eye(4, 3, dtype=np.float32)
+    cases = ((same, np.zeros(7)), (different, np.full(4, 9.0)), (different[:1], np.zeros(1)))
+    for vectors, bias in cases:
         found = sentence_whitening(vectors, bias.astype(np.float32))
         assert np.isfinite(found.weight).all() and np.isfinite(found.bias).all()

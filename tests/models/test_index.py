@@ -170,6 +170,7 @@ def crowded_text(number):
 def test_a_bucket_holds_at_most_64_words():
     assert MAX_BUCKET_SIZE == 64
     text = crowded_text(64)
+    check_index(Index.of(index_of(text), 201), text)
     vocabulary = Vocabulary.of(text)
     for row, word in enumerate(text.decode().split("\n")[:-1]):
         assert vocabulary.row(word) == row
