@@ -89,20 +89,15 @@ def test_values_of_other_types_are_read(importer, end, dtype):
     assert np.array_equal(read, vectors)
 
 
-def test_binary_values_that_end_a_line_as_text_does_are_read(importer):
-    vectors = VECTORS.copy()
-    vectors[0, 1] = np.frombuffer(b" 5.\n", "<f4")[0]
-    assert np.array_equal(importer.read(binary(WORDS, vectors, b""))[1], vectors)
-
-
-def test_zeros_and_unusual_values_of_the_usual_type_are_read(importer):
-    for value in (0.0, 1e-20, 3e38, 1e-45):
-        vectors = np.full((6, 5), value, np.float32)
-        for end in ENDS.values():
-            assert np.array_equal(importer.read(binary(WORDS, vectors, end))[1], vectors)
-    vectors = VECTORS.copy()
-    vectors[3] = 0
-    assert np.array_equal(importer.read(binary(WORDS, vectors, b""))[1], vectors)
+@pytest.mark.parametrize("end", ENDS)
+def test_zeros_and_unusual_values_of_the_usual_type_are_read(importer, end):
+    tables = [np.full((6, 5), value, np.float32) for value in (0.0, 1e-20, 3e38, 1e-45)]
+    tables.append(VECTORS.copy())
+    tables[-1][3] = 0
+    tables.append(VECTORS.copy())
+    tables[-1][0, 1] = np.frombuffer(b" 5.\n", "<f4")[0]  # as a line of text ends
+    for vectors in tables:
+        assert np.array_equal(importer.read(binary(WORDS, vectors, ENDS[end]))[1], vectors)
 
 
 @pytest.mark.parametrize("declared", [4, 6])

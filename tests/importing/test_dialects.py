@@ -186,11 +186,8 @@ def test_an_encoding_may_be_named_for_text_without_a_mark(importer):
     for options in ((), ("--format", "glove")):
         message = importer.refusal(content, "--encoding", "utf-16", *options)
         assert message == f"The file has no byte order mark of UTF-16; {ENCODING}"
-
-
-def test_utf16_that_ends_in_a_letter_is_rejected(importer):
-    content = ("\ufeff" + PLAIN.decode()).encode("utf-16-le")[:-1]
-    assert importer.refusal(content).startswith("The file is not valid UTF-16;")
+    half = ("\ufeff" + PLAIN.decode()).encode("utf-16-le")[:-1]
+    assert importer.refusal(half).startswith("The file is not valid UTF-16;")
 
 
 PHRASES = ["the", "route 66", "new york", "to infinity", "7 9 11", "nan bread"]
@@ -203,23 +200,6 @@ def test_numbers_are_parts_of_phrases(importer, build):
         words, read = importer.read(build(PHRASES, vectors), *options)
         assert words == PHRASES
         assert np.array_equal(read, vectors)
-
-
-@pytest.mark.parametrize("extra", [b"0.5", b"1e5", b"-.25", b"3.", b"-1E-2"])
-@pytest.mark.parametrize("space", [" ", "\u00a0"])
-def test_a_value_before_the_others_makes_a_row_unusable(importer, space, extra):
-    for before, name in ((b"", "most lines have"), (b"5 3\n", "line 1 declares")):
-        content = before + PLAIN + row(b"gnu" + space.encode() + extra, b"1.5 2 3")
-        line = content.count(b"\n")
-        message = f"Line {line} has 4 values, but {name} 3{SKIP}"
-        assert importer.refusal(content) == message
-        assert importer.read(content, "--skip-bad-rows")[0] == WORDS
-
-
-def test_an_integer_before_integers_is_a_value_by_default(importer):
-    content = rows(WORDS[:3], VECTORS[:3]) + b"gnu 1 2 3 4\n"
-    assert importer.refusal(content).startswith("Line 4 has 4 values, but most lines have 3;")
-    assert importer.read(HEADER + content)[0] == [*WORDS[:3], "gnu 1"]
 
 
 @pytest.mark.parametrize(
@@ -235,54 +215,48 @@ def test_words_of_an_ordinary_file_are_unchanged(importer, word):
 
 
 OTHERWISE = "separates the word from its values in another way than other lines"
+FOUR = "has 4 values, but {} 3"
+OF_FOUR = FOUR.format("most lines have")
 
 
-def test_words_of_csv_may_be_in_quotation_marks(importer):
-    content = (
-        b'",",0.5,1.5\nthe,0.25,2.5\n"""",1.5,2\n"1,000.5",1,2.5\n"say ""no""",1,0.5\na b,1,.5\n'
-    )
-    assert importer.read(content)[0] == [",", "the", '"', "1,000.5", 'say "no"', "a b"]
-    content = b'"the",0.5,1.5\n"\\""",0.25,2.5\n"""",1.5,2\n"a\\"b",1,2\n'
-    assert importer.read(content)[0] == ["the", '\\"', '"', 'a"b']
+def indexed(separator, word, values=b"0.5 1 2.5"):
+    """Numbered lines, of which the last has this word and these values."""
+    last = separator.join([b"4", word, *values.split()])
+    return lines(b"%d" + separator + b"%s", separator, separator) + last
 
 
-def test_a_second_column_of_words_is_not_a_part_of_the_word(importer):
-    message = f"Line 1 has more than one column before its values{SKIP}"
-    assert importer.refusal(lines(b"%s,NOUN", b",", b",")) == message
+BAD_ROWS = [
+    *(
+        (before + PLAIN + row(b"gnu" + space + value, b"1.5 2 3"), line, FOUR.format(name), WORDS)
+        for before, line, name in ((b"", 5, "most lines have"), (b"5 3\n", 6, "line 1 declares"))
+        for space, value in zip(
+            (b" ", "\u00a0".encode(), b" ", b" ", b" "),
+            (b"0.5", b"1e5", b"-.25", b"3.", b"-1E-2"),
+            strict=True,
+        )
+    ),
+    # An integer before integers is a value by default.
+    (rows(WORDS[:3], VECTORS[:3]) + b"gnu 1 2 3 4\n", 4, OF_FOUR, WORDS[:3]),
+    (lines(b"%s,NOUN", b",", b","), 1, "has more than one column before its values", None),
+    (b"the,0.5,1.5\nof,,2\nto,1,\na,2,.5\n", 2, "has ", ["the", "a"]),
+    (b"the,0.5,1.5,\nof,,2,\nto,1,,\na,2,.5,\n", 2, "has ", ["the", "a"]),
+    (READ["an index"] + b"gnu 0.5 0.5 0.5\n", 5, "has no word", WORDS),
+    (READ["a colon"] + b"gnu 0.5 0.5 0.5\n", 5, OTHERWISE, WORDS),
+    (READ["commas"] + b"gnu\t0.5\t0.5\t0.5\n", 5, OTHERWISE, WORDS),
+    (READ["tabs"] + b"gnu\t0.5\t0.5\n", 5, "has 2 values, but most lines have 3", WORDS),
+    *((indexed(mark, b"gnu", b"0.5 0.5 1 2.5"), 5, OF_FOUR, WORDS) for mark in (b" ", b"\t", b",")),
+    # A first row of missing values is not one of names.
+    (b"gnu NA NA NA\n" + PLAIN, 1, "has an invalid number", WORDS),
+]
 
 
-def test_rows_that_lack_a_value_are_not_read(importer):
-    for content in (
-        b"the,0.5,1.5\nof,,2\nto,1,\na,2,.5\n",
-        b"the,0.5,1.5,\nof,,2,\nto,1,,\na,2,.5,\n",
-    ):
-        assert importer.refusal(content).startswith("Line 2 has ")
-        assert importer.read(content, "--skip-bad-rows")[0] == ["the", "a"]
-
-
-@pytest.mark.parametrize(
-    ("case", "row", "problem"),
-    [
-        ("an index", b"gnu 0.5 0.5 0.5\n", "has no word"),
-        ("a colon", b"gnu 0.5 0.5 0.5\n", OTHERWISE),
-        ("commas", b"gnu\t0.5\t0.5\t0.5\n", OTHERWISE),
-        ("tabs", b"gnu\t0.5\t0.5\n", "has 2 values, but most lines have 3"),
-    ],
-)
-def test_a_row_that_is_divided_otherwise_is_unusable(importer, case, row, problem):
-    content = READ[case] + row
-    assert importer.refusal(content) == f"Line 5 {problem}{SKIP}"
-    assert importer.read(content, "--skip-bad-rows")[0] == WORDS
-
-
-def test_a_word_after_an_index_may_be_a_number(importer):
-    for separator in (b" ", b"\t", b","):
-        content = lines(b"%d" + separator + b"%s", separator, separator)
-        for word in ("3.5", "1e5", "1990"):
-            more = separator.join([b"4", word.encode(), b"0.5", b"1", b"2.5"])
-            assert importer.read(content + more)[0] == [*WORDS, word]
-        more = separator.join([b"4", b"gnu", b"0.5", b"0.5", b"1", b"2.5"])
-        assert importer.refusal(content + more).startswith("Line 5 has 4 values, but most lines")
+@pytest.mark.parametrize(("content", "line", "problem", "words"), BAD_ROWS)
+def test_a_row_that_is_divided_otherwise_is_unusable(importer, content, line, problem, words):
+    message = importer.refusal(content)
+    assert message.startswith(f"Line {line} {problem}")
+    assert message.endswith(SKIP)
+    if words:
+        assert importer.read(content, "--skip-bad-rows")[0] == words
 
 
 def test_the_import_says_what_it_leaves_out(importer):
@@ -297,6 +271,30 @@ def test_the_import_says_what_it_leaves_out(importer):
         assert f"polyseme: The import leaves out {parts}.\n" in done.err
     for case in ("tabs", "UTF-16", "commas", "decimal commas"):
         assert "leaves out" not in importer.run(READ[case], "--name", "m", "--replace").err
+
+
+QUOTED = b'",",0.5,1.5\nthe,0.25,2.5\n"""",1.5,2\n"1,000.5",1,2.5\n"say ""no""",1,0.5\na b,1,.5\n'
+BACKSLASH = b'"the",0.5,1.5\n"\\""",0.25,2.5\n"""",1.5,2\n"a\\"b",1,2\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (QUOTED, [",", "the", '"', "1,000.5", 'say "no"', "a b"]),
+        (BACKSLASH, ["the", '\\"', '"', 'a"b']),
+        # A word after an index may be a number.
+        *(
+            (indexed(mark, word.encode()), [*WORDS, word])
+            for mark in (b" ", b"\t", b",")
+            for word in ("3.5", "1e5", "1990")
+        ),
+        (HEADER + rows(WORDS[:3], VECTORS[:3]) + b"gnu 1 2 3 4\n", [*WORDS[:3], "gnu 1"]),
+        # The numbers of columns before other values belong to a word.
+        (b"gnu 1 2 3\n" + PLAIN, ["gnu", *WORDS]),
+    ],
+)
+def test_quotation_marks_and_numbers_of_a_word(importer, content, words):
+    assert importer.read(content)[0] == words
 
 
 @pytest.mark.parametrize(
@@ -321,12 +319,3 @@ def test_the_import_says_what_it_leaves_out(importer):
 def test_numbers_and_marks_are_parts_of_words_or_values(importer, content, words, vectors):
     read, table = importer.read(content)
     assert (read, table.tolist()) == (words, vectors)
-
-
-def test_a_first_row_of_missing_values_is_not_one_of_names(importer):
-    message = f"Line 1 has an invalid number{SKIP}"
-    assert importer.refusal(b"gnu NA NA NA\n" + PLAIN) == message
-
-
-def test_a_first_row_of_column_numbers_before_other_values_is_a_word(importer):
-    assert importer.read(b"gnu 1 2 3\n" + PLAIN)[0] == ["gnu", *WORDS]

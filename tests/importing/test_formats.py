@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from polyseme.engine.quantization import quantize
 from polyseme.importing.importer import is_cased
+from polyseme.models.writer import export_word2vec
+from tests.importing.comparison import GENSIM_DATA, facebook, imported
 from tests.importing.files import (
     BUILDERS,
     FORMATS,
@@ -20,6 +23,9 @@ from tests.importing.files import (
     text,
 )
 from tests.importing.test_damaged_files import UNKNOWN
+from tests.operations.calls import ask_one, same_bits
+
+INT8 = ("--dtype", "int8")
 
 NO_HEADER = "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
 GLOVE, TEXT, BINARY, FASTTEXT = (
@@ -40,12 +46,47 @@ def test_words_and_vectors_are_those_of_the_file(importer, kind, declared):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_numbers_are_rounded_to_float16(importer, kind):
+def test_numbers_are_rounded_to_float16_or_int8(importer, kind):
     vectors = np.array([[0.1, 65519.9], [-65519.9, 1e-7], [2049, 1 / 3]], np.float32)
     _, read = importer.read(build(kind, WORDS[:3], vectors), "--dtype", "float16")
     assert read.dtype == np.float16
     assert np.array_equal(read, vectors.astype(np.float16))
     assert read[0, 1] == 65504
+    vectors = np.array([[3.4e38, -3.4e38, 1], [1e-45, 0, -1e-44], [0, 0, 0], [7e4, 1, 2]], "f4")
+    model = imported(importer, importer.file(build(kind, WORDS, vectors)), *INT8)
+    assert_quantized(model.rows, vectors)
+    assert model.manifest.dtype == "int8"
+    assert np.isfinite(ask_one(model, "zebra okapi").arrays["contextual"]).all()
+
+
+def assert_quantized(rows, vectors):
+    """Check that rows are vectors, quantized, to the last bit."""
+    right = quantize(vectors)
+    assert rows.integers.tobytes() == right.integers.tobytes()
+    assert rows.scales.tobytes() == right.scales.tobytes()
+
+
+@pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
+def test_the_ngrams_of_fasttext_are_quantized(importer):
+    file = GENSIM_DATA / "lee_fasttext_new.bin"
+    right, model = facebook(file), imported(importer, file, *INT8)
+    assert_quantized(model.rows, right.vectors)
+    assert_quantized(model.subwords.table, right.vectors_ngrams)
+
+
+@pytest.mark.parametrize("order", ["--sorted", "--unsorted"])
+def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
+    """A float32 import of the exported model has the same weights and results."""
+    words = [f"gnu{number}" for number in range(500)]
+    vectors = np.random.default_rng(5).standard_normal((500, 11)).astype(np.float32)
+    small = imported(importer, importer.file(rows(words, vectors)), *INT8, order)
+    out = importer.place / "exported.txt"
+    export_word2vec(small, out)
+    wide = imported(importer, out, order)
+    files = [model.manifest.files["attention.safetensors"] for model in (small, wide)]
+    assert files[0] == files[1]
+    assert wide.manifest.dtype == "float32"
+    assert same_bits(ask_one(small, words[:9]), ask_one(wide, words[:9]))
 
 
 @pytest.mark.parametrize("width", [640, 896, 1152, 1408])
@@ -66,13 +107,6 @@ def test_a_first_word_like_a_signature_is_not_mistaken_for_another_format(import
     assert importer.read(build(kind, words))[0] == words
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_one_word_is_enough(importer, kind):
-    words, vectors = importer.read(build(kind, ["zebra"], VECTORS[:1]))
-    assert words == ["zebra"]
-    assert np.array_equal(vectors, VECTORS[:1])
-
-
 @pytest.mark.parametrize("letters", range(1, 15))
 def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
     """The word shifts the numbers, each of which has fourteen bytes with its space."""
@@ -85,11 +119,7 @@ def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
 @pytest.mark.parametrize(
     ("declared", "content", "message"),
     [
-        (
-            "glove",
-            text(),
-            f"Line 1 has 1 value, but most lines have 3. {TEXT}",
-        ),
+        ("glove", text(), f"Line 1 has 1 value, but most lines have 3. {TEXT}"),
         ("glove", binary(), BINARY),
         ("glove", fasttext(), FASTTEXT),
         ("word2vec-text", rows(), f"{NO_HEADER} {GLOVE}"),

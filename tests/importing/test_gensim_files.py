@@ -1,26 +1,27 @@
-"""gensim's own test files: every row is read as gensim reads it, or the file is rejected."""
+"""Files of gensim's tests and published rows: they are read as gensim reads them, or rejected."""
 
+import hashlib
 from fnmatch import fnmatch
 
 import pytest
 
+from polyseme.models.reader import read_model
 from tests.importing.comparison import GENSIM_DATA as DATA
-from tests.importing.comparison import assert_same, facebook, imported, word2vec
+from tests.importing.comparison import GENUINE, assert_same, facebook, imported, word2vec
 from tests.importing.test_damaged_files import A_PICKLE, ARRAY, NOT_UTF8, SKIP, UNKNOWN
 from tests.importing.test_dialects import COLUMN
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="this gensim is without its test data")
 
-TEXT = {
-    "test_glove.txt": {"no_header": True},
-    "crime-and-punishment.vec": {},
-    "lee_fasttext.vec": {},
-    "toy-model.vec": {},
-    "EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt": {},
-    "IT.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt": {},
-    "word2vec_pre_kv_c": {},
-    "high_precision.kv.txt": {},
-}
+TEXT = [
+    "crime-and-punishment.vec",
+    "lee_fasttext.vec",
+    "toy-model.vec",
+    "EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt",
+    "IT.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt",
+    "word2vec_pre_kv_c",
+    "high_precision.kv.txt",
+]
 ROWS_ALONE = ("--no-weights", "--no-subwords")
 """The options of an import that computes nothing from the vectors."""
 BINARY = ["euclidean_vectors.bin", "poincare_vectors.bin", "high_precision.kv.bin"]
@@ -34,21 +35,53 @@ FASTTEXT = {
 }
 
 
-@pytest.mark.parametrize("name", TEXT)
-def test_text_is_read_as_gensim_reads_it(importer, name):
-    right = word2vec(DATA / name, **TEXT[name])
+READ_ROWS = [
+    *((name, "word2vec-text", {}) for name in TEXT),
+    ("test_glove.txt", "glove", {"no_header": True}),
+    *((name, "word2vec-binary", {"binary": True}) for name in BINARY),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "options"), READ_ROWS)
+def test_rows_are_read_as_gensim_reads_them(importer, name, kind, options):
+    right = word2vec(DATA / name, **options)
     model = imported(importer, DATA / name, *ROWS_ALONE)
     assert_same(model, right.index_to_key, right.vectors)
-    kind = "glove" if name == "test_glove.txt" else "word2vec-text"
     assert model.manifest.training["file"]["format"] == kind
 
 
-@pytest.mark.parametrize("name", BINARY)
-def test_binary_files_are_read_as_gensim_reads_them(importer, name):
-    right = word2vec(DATA / name, binary=True)
-    model = imported(importer, DATA / name, *ROWS_ALONE)
+PUBLISHED = {
+    "glove.6B.50d.9k.txt.gz": ("glove", "--subwords", {"no_header": True}),
+    "glove.twitter.27B.25d.12k.txt.gz": ("glove", "--no-subwords", {"no_header": True}),
+    "GoogleNews.8k.300d.bin.gz": ("word2vec-binary", "--no-subwords", {"binary": True}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", PUBLISHED)
+@pytest.mark.skipif(not GENUINE.exists(), reason="needs published rows (POLYSEME_TEST_DATA)")
+def test_published_rows_are_read_as_gensim_reads_them(importer, file):
+    kind, subwords, options = PUBLISHED[file]
+    right = word2vec(GENUINE / file, **options)
+    done = importer.run(GENUINE / file, "--name", "made", "--licence", "PDDL", subwords)
+    assert done.out.startswith("made  ")
+    assert "Warning" not in done.err  # the words are found to be sorted
+    model = read_model(importer.models / "made")
     assert_same(model, right.index_to_key, right.vectors)
-    assert model.manifest.training["file"]["format"] == "word2vec-binary"
+    manifest = model.manifest
+    assert manifest.cased is ("Google" in file)
+    assert (manifest.vocabulary_size, manifest.dimension) == right.vectors.shape
+    assert (manifest.dtype, manifest.licence, manifest.source) == ("float32", "PDDL", file)
+    assert (manifest.heads, len(manifest.layers)) == (1, 1)
+    if subwords == "--subwords":
+        entry = manifest.subwords
+        assert (entry.min_n, entry.max_n, entry.dtype, entry.own_rows) == (2, 4, "int8", True)
+    digest = hashlib.sha256((GENUINE / file).read_bytes()).hexdigest()
+    assert manifest.training == {
+        "attention": "closed form",
+        "informativeness": "rank in the file",
+        "file": {"format": kind, "sha256": digest, "left_out": 0},
+    }
 
 
 @pytest.mark.parametrize("name", FASTTEXT)
@@ -64,28 +97,6 @@ def test_fasttext_files_are_read_as_gensim_reads_them(importer, name):
         right.vectors_ngrams.shape,
         right.vectors_ngrams.tobytes(),
     )
-
-
-def test_a_pretrained_model_is_read_without_its_empty_word(importer):
-    name = "toy-model-pretrained.bin"
-    right = facebook(DATA / name)
-    kept = [row for row, word in enumerate(right.index_to_key) if word]
-    assert len(kept) == len(right.index_to_key) - 1
-    assert importer.refusal(DATA / name).startswith("Byte 399 has no word; ")
-    model = imported(importer, DATA / name, "--skip-bad-rows")
-    assert_same(model, [right.index_to_key[row] for row in kept], right.vectors[kept])
-    assert model.manifest.training["file"]["left_out"] == 1
-
-
-def test_words_that_are_not_utf8_are_skipped_on_request(importer):
-    file = DATA / "pang_lee_polarity_fasttext.vec"
-    right = word2vec(file, unicode_errors="surrogateescape")
-    good = [row for row, word in enumerate(right.index_to_key) if word.isprintable()]
-    bad = len(right.index_to_key) - len(good)
-    assert bad
-    model = imported(importer, file, "--skip-bad-rows", *ROWS_ALONE)
-    assert_same(model, [right.index_to_key[row] for row in good], right.vectors[good])
-    assert model.manifest.training["file"]["left_out"] == bad
 
 
 REJECTED = {
@@ -107,7 +118,7 @@ REJECTED = {
     "*": "",
 }
 """How the sentence begins that rejects a file, by the first pattern that its name matches."""
-READ = {*TEXT, *BINARY, *FASTTEXT} - {"cp852_fasttext.bin"}
+READ = {"test_glove.txt", *TEXT, *BINARY, *FASTTEXT} - {"cp852_fasttext.bin"}
 NAMES = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*") if path.is_file())
 
 

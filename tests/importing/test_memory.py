@@ -69,13 +69,6 @@ def test_a_saved_model_has_the_bits_of_the_imported_file(file, tmp_path, options
     assert content(saved) == content(tmp_path / "own")
 
 
-def test_a_mapping_and_a_matrix_give_the_same_model(vectors, tmp_path):
-    mapping = dict(zip(WORDS, vectors.tolist(), strict=True))
-    one = polyseme.from_vectors(mapping).save("own", models_dir=tmp_path / "mapping")
-    other = polyseme.from_vectors(vectors, iter(WORDS)).save("own", models_dir=tmp_path / "matrix")
-    assert content(one) == content(other)
-
-
 def test_fasttext_vectors_in_memory_are_those_of_their_file(tmp_path):
     corpus = [["the", "cat", "sat"], ["by", "the", "zebra"]] * 20
     settings = {"vector_size": 6, "min_count": 1, "bucket": 50, "epochs": 1, "seed": 3}
@@ -90,15 +83,19 @@ def test_fasttext_vectors_in_memory_are_those_of_their_file(tmp_path):
     )
 
 
-def test_gensims_numbers_of_a_file_without_counts_are_no_counts(file, vectors, tmp_path):
+def test_vectors_without_counts_give_the_same_model_in_any_form(file, vectors, tmp_path):
     keyed = KeyedVectors.load_word2vec_format(file, binary=True)
     made_up = [keyed.get_vecattr(word, "count") for word in WORDS]
     assert made_up == list(range(len(WORDS), 0, -1))  # as gensim has them
-    plain = polyseme.from_vectors(vectors, WORDS).save("own", models_dir=tmp_path / "plain")
-    same = polyseme.from_vectors(keyed).save("own", models_dir=tmp_path / "same")
-    assert content(same) == content(plain)
-    for place, word in enumerate(WORDS):
-        keyed.set_vecattr(word, "count", 1 + place)
+    mapping = dict(zip(WORDS, vectors.tolist(), strict=True))
+    forms = {"keyed": (keyed,), "mapping": (mapping,), "matrix": (vectors, iter(WORDS))}
+    folders = [
+        polyseme.from_vectors(*form).save("own", models_dir=tmp_path / name)
+        for name, form in forms.items()
+    ]
+    assert content(folders[0]) == content(folders[1]) == content(folders[2])
+    for i, word in enumerate(WORDS):
+        keyed.set_vecattr(word, "count", 1 + i)
     counted = polyseme.from_vectors(keyed).model.word_bias
     assert np.argmin(counted) == len(WORDS) - 1  # the most frequent word
 

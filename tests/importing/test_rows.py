@@ -1,11 +1,33 @@
-"""Rows in the forms of published files, skipped rows, and the limit of rows."""
+"""Rows in the forms of published files, in chunks of any size, with skipped rows and limits."""
+
+import itertools
+import os
+import signal
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from tests.importing.files import VECTORS, WORDS, binary, build, fasttext, row, rows, text
-
-LINES = rows().split(b"\n")[:-1]
+from polyseme.importing import importer as importing
+from polyseme.importing.readers import base as readers
+from tests.importing.conftest import refusal_in
+from tests.importing.files import (
+    FORMATS,
+    PACKINGS,
+    VECTORS,
+    WORDS,
+    binary,
+    build,
+    fasttext,
+    packed,
+    row,
+    rows,
+    text,
+)
+from tests.signals import handler_of
 
 
 @pytest.mark.parametrize(
@@ -72,46 +94,9 @@ def test_rows_after_the_limit_are_not_checked(importer):
         assert importer.read(content, "--limit", 4)[0] == list(WORDS)
 
 
-BAD_LINES = [
-    row(b"gn\xff"),
-    row("gnu", b"1 2"),
-    row("gnu", b"1.5 2 3 4"),
-    row("zebra"),
-    row("gnu", b"1 2 nan"),
-    row("gnu", b"1 2 1e39"),
-    row("gnu", b"1 2 0x1p3"),
-    row("gnu", b"1 2 1_0"),
-    row("x" * 4097),
-    b" 1 2 3\n",
-    b"gnu\n",
-]
-
-
-def with_bad_lines(build, bad):
-    """A file whose lines after the first are each followed by a bad line."""
-    lines = [LINES[0] + b"\n"]
-    for place, line in enumerate(bad):
-        good = LINES[place] + b"\n" if 0 < place < len(LINES) else b""
-        lines += [good, line]
-    content = b"".join(lines)
-    return content if build is rows else b"%d 3\n" % content.count(b"\n") + content
-
-
 @pytest.mark.parametrize("build", [rows, text])
-def test_bad_rows_are_skipped_and_counted(importer, build):
-    content = with_bad_lines(build, BAD_LINES)
-    assert importer.refusal(content).startswith(f"Line {2 if build is rows else 3} ")
-    done = importer.run(content, "--skip-bad-rows", "--name", "good")
-    assert done.code == 0
-    first = f"line {2 if build is rows else 3}"
-    assert f"{len(BAD_LINES)} unusable rows were skipped; the first is {first}." in done.err
-    words, vectors = importer.read(content, "--skip-bad-rows")
-    assert words == list(WORDS)
-    assert vectors.tobytes() == VECTORS.tobytes()
-
-
-@pytest.mark.parametrize("build", [rows, text])
-def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build):
+def test_bad_rows_and_empty_lines_are_skipped_and_counted(importer, build):
+    """`test_damaged_files.py` has all kinds of rows."""
     content = build(end=b"\n \n\n")
     assert importer.refusal(content).endswith(" is empty; --skip-bad-rows skips such rows.")
     words, vectors = importer.read(content, "--skip-bad-rows")
@@ -122,6 +107,8 @@ def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build
     done = importer.run(content, "--skip-bad-rows", "--name", "m")
     first = "8 unusable rows were skipped; the first is line 2."
     assert (first if build is text else first.replace("8", "6")) in done.err
+    done = importer.run(rows() + row("zebra"), "--skip-bad-rows", "--name", "one")
+    assert "1 unusable row was skipped: line 5." in done.err
 
 
 @pytest.mark.parametrize("build", [rows, text, binary])
@@ -142,16 +129,6 @@ def test_a_word_with_a_bad_row_gets_its_next_row(importer):
     assert vectors[4].tolist() == [4, 5, 6]
 
 
-def test_bad_rows_of_binary_files_are_skipped(importer):
-    words = ["zebra", b"gn\xff", "Quagga", "zebra", "okapi", b"", "nan", "1999"]
-    vectors = np.ones((8, 3), np.float32)
-    vectors[[0, 2, 4, 7]] = VECTORS
-    vectors[6, 1] = np.nan
-    read, table = importer.read(binary(words, vectors), "--skip-bad-rows")
-    assert read == list(WORDS)
-    assert table.tobytes() == VECTORS.tobytes()
-
-
 def test_skipped_rows_count_toward_the_limit(importer):
     content = rows(["zebra", "zebra", "okapi", "gnu"])
     assert importer.read(content, "--skip-bad-rows", "--limit", 3)[0] == ["zebra", "okapi"]
@@ -170,14 +147,140 @@ def test_a_file_of_only_bad_rows_is_rejected(importer, content, sentence):
     assert importer.refusal(content, "--skip-bad-rows").endswith(sentence)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (text(header=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
-        (binary(header=b"3 3"), "Line 1 declares 3 words, but more data follows at byte "),
-        (rows() + b"x" * (3 << 20), "Line 5 is longer than 2097152 bytes."),
-    ],
-    ids=["too few rows", "too many rows", "a long line"],
+EXAMPLES = settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_an_error_of_the_whole_file_is_not_skipped(importer, content, message):
-    assert importer.refusal(content, "--skip-bad-rows").startswith(message)
+NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0\t\n\v\f\r \ufeff")
+SOME_WORDS = st.lists(
+    st.text(LETTERS, min_size=1, max_size=12).filter(lambda word: word.encode().strip()),
+    min_size=1,
+    max_size=12,
+    unique=True,
+)
+
+
+@st.composite
+def tables(draw):
+    """Words and a vector for each."""
+    words = draw(SOME_WORDS)
+    shape = len(words), draw(st.integers(1, 5))
+    return words, draw(arrays(np.float32, shape, elements=NUMBERS))
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Set the number of values that are parsed at once."""
+    return partial(monkeypatch.setattr, readers, "_BATCH_VALUES")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@EXAMPLES
+@given(table=tables(), packing=st.sampled_from(PACKINGS), size=st.integers(1, 40))
+@example((["\x1c", "\x85", "\u2028", "a\xa0b", "é\u3000"], np.ones((5, 2), np.float32)), "plain", 1)
+@example((["nan", "1e5", "-", "#", '"'], np.eye(5, dtype=np.float32)), "gz", 7)
+@pytest.mark.slow
+def test_words_and_numbers_round_trip(module_importer, batches, kind, table, packing, size):
+    batches(size)
+    words, vectors = table
+    content = packed(build(kind, words, vectors), packing)
+    read, found = module_importer.read(content, "--format", kind)
+    assert read == words
+    assert found.tobytes() == vectors.tobytes()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@EXAMPLES
+@given(data=st.data())
+def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kind, data):
+    content = bytearray(build(kind))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        end = data.draw(st.integers(start, min(start + 20, len(content))))
+        content[start:end] = data.draw(st.binary(max_size=20))
+    for options in ([], ["--skip-bad-rows"]):
+        done = module_importer.run(bytes(content), "--name", "m", "--replace", *options)
+        assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
+
+
+def test_a_number_that_is_not_finite_has_its_line_in_any_batch(importer, batches):
+    words = [f"gnu{number}" for number in range(300)]
+    vectors = np.random.default_rng(2).standard_normal((300, 7)).astype(np.float32)
+    for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
+        batches(size)
+        damaged = vectors.copy()
+        damaged[place, 6] = -np.inf
+        message = importer.refusal(rows(words, damaged))
+        assert message.startswith(f"Line {place + 1} has a value that is not finite as float32;")
+        content = rows(words, vectors).splitlines(keepends=True)
+        content[place] = content[place].rpartition(b" ")[0] + b" 0x1p3\n"
+        message = importer.refusal(b"".join(content))
+        assert message.startswith(f"Line {place + 1} has an invalid number;")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (rows(), rows(WORDS[:3], VECTORS[:3])),
+        (rows(), rows() + row("gnu")),
+        (rows(), rows(WORDS, VECTORS[:, :2])),
+        (rows(), row("gnu", b"1 2 3 4") * 4),
+        (rows(), rows().replace(b"0.5", b"gnu")),
+        (rows(), b""),
+        (text(), text(header=b"9 3")),
+        (binary(), binary(WORDS[:3], VECTORS[:3])),
+        (binary(), binary()[:-5]),
+        (rows(), rows(WORDS[::-1])),
+        (binary(), binary(WORDS[::-1])),
+        (fasttext(), fasttext(WORDS[::-1])),
+        (fasttext(), fasttext(bucket=3)),
+        (fasttext(), fasttext(["gnu", *WORDS[1:3], "gnu"])),
+    ],
+    ids=itertools.count(),
+)
+@pytest.mark.parametrize("size", [3, 7_000_000])
+def test_a_file_that_changes_while_it_is_read_is_rejected(
+    importer, batches, monkeypatch, size, before, after
+):
+    batches(size)
+    path = importer.file(before)
+    os.utime(path, (0, 0))
+    monkeypatch.setattr(importing, "stored_weights", lambda *_: path.write_bytes(after) * 0)
+    done = importer.run(path)
+    assert (done.code, done.out) == (1, "")
+    problem = refusal_in(done.err)
+    assert after.removeprefix(before) != row("gnu") or problem == readers.CHANGED
+    assert not any(importer.models.iterdir())
+
+
+def test_insufficient_memory_is_reported(importer, monkeypatch):
+    def too_much(*_):
+        raise MemoryError
+
+    for place, name in ((readers, "empty_rows"), (readers.RowReader, "scan")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, too_much)
+            assert importer.refusal(rows()) == (
+                "There is not enough memory; --limit or --dtype int8 uses less."
+            )
+
+
+@pytest.mark.parametrize(
+    ("number", "handler", "code"),
+    [
+        (signal.SIGTERM, signal.SIG_DFL, 143),
+        (signal.SIGHUP, signal.SIG_DFL, 129),
+        (signal.SIGINT, signal.default_int_handler, 1),
+        (signal.SIGHUP, signal.SIG_IGN, 0),  # as under nohup
+    ],
+)
+def test_a_signal_ends_an_import_which_leaves_nothing(importer, monkeypatch, number, handler, code):
+    """`tests/models/test_kills.py` stops imports at every step."""
+    monkeypatch.setattr(importing, "find_language", lambda _: os.kill(os.getpid(), number))
+    with handler_of(number, handler):
+        done = importer.run(rows())
+    assert (done.code, done.out[:4]) == (code, "" if code else "file")
+    assert any(importer.models.iterdir()) == (code == 0)

@@ -50,9 +50,8 @@ TAGGED = {
 }
 
 
-@pytest.mark.parametrize("case", TAGGED)
-def test_a_pattern_that_strips_the_tag_is_proposed(case):
-    words, pattern, stripped = TAGGED[case]
+@pytest.mark.parametrize(("words", "pattern", "stripped"), TAGGED.values(), ids=TAGGED)
+def test_a_pattern_that_strips_the_tag_is_proposed(words, pattern, stripped):
     assert find_tag(words.split()) == pattern
     assert list(strip_tags(words.split(), [pattern], None)) == stripped.split()
 
@@ -112,19 +111,32 @@ def test_the_import_proposes_a_pattern_that_it_accepts(importer, build):
     assert (fields["strip"], fields["merged"], fields["left_out"]) == ([pattern], 1, 0)
 
 
-def test_the_first_of_equal_words_remains(importer):
-    words = ["duck|NOUN", "bank|NOUN", "duck|VERB", "|X", "go"]
-    read, table = importer.read(rows(words, vectors(5)), "--strip", r"\|[A-Z]+$")
-    assert read == ["duck", "bank", "|X", "go"]  # nothing would remain of |X
-    assert np.array_equal(table, vectors(5)[[0, 1, 3, 4]])
+STRIPPED = {
+    "the first of equal words remains": (  # nothing would remain of |X
+        rows(["duck|NOUN", "bank|NOUN", "duck|VERB", "|X", "go"], vectors(5)),
+        [r"\|[A-Z]+$"],
+        {"duck": 0, "bank": 1, "|X": 3, "go": 4},
+    ),
+    "the most frequent of equal words remains": (
+        fasttext(["duck|NOUN", "bank|NOUN", "duck|VERB"], vectors(3), (), counts=[5, 9, 70]),
+        [r"\|[A-Z]+$"],
+        {"bank": 1, "duck": 2},
+    ),
+    "patterns are removed in turn, and rows are skipped": (
+        rows(["/c/en/tea/n", b"/c/en/\xff/n", "/c/en/tea/v", "/c/en/bank/n"], vectors(4)),
+        ["^/c/[a-z]+/", "/[nv]$"],
+        {"tea": 0, "bank": 3},
+    ),
+}
 
 
-def test_the_most_frequent_of_equal_words_remains(importer):
-    words = ["duck|NOUN", "bank|NOUN", "duck|VERB"]
-    content = fasttext(words, vectors(3), (), counts=[5, 9, 70])
-    read, table = importer.read(content, "--strip", r"\|[A-Z]+$")
-    assert read == ["bank", "duck"]
-    assert np.array_equal(table, vectors(3)[[1, 2]])
+@pytest.mark.parametrize("case", STRIPPED)
+def test_equal_words_are_merged(importer, case):
+    content, patterns, expected = STRIPPED[case]
+    options = [option for pattern in patterns for option in ("--strip", pattern)]
+    read, table = importer.read(content, "--skip-bad-rows", *options)
+    assert read == list(expected)
+    assert np.array_equal(table, vectors(5)[list(expected.values())])
 
 
 def test_vectors_of_fasttext_are_those_of_the_words_in_the_file(importer):
@@ -134,14 +146,6 @@ def test_vectors_of_fasttext_are_those_of_the_words_in_the_file(importer):
     read, table = importer.read(content, "--strip", r"\|[A-Z]+$", "--limit", "2")
     assert read == ["duck", "bank"]
     assert np.array_equal(table, before)
-
-
-def test_patterns_are_removed_in_turn_and_rows_may_be_skipped(importer):
-    words = ["/c/en/tea/n", b"/c/en/\xff/n", "/c/en/tea/v", "/c/en/bank/n"]
-    options = "--skip-bad-rows", "--strip", "^/c/[a-z]+/", "--strip", "/[nv]$"
-    read, table = importer.read(rows(words, vectors(4)), *options)
-    assert read == ["tea", "bank"]
-    assert np.array_equal(table, vectors(4)[[0, 3]])
 
 
 def test_a_pattern_that_matches_no_word_is_rejected(importer):

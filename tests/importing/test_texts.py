@@ -58,12 +58,13 @@ def test_a_long_text_is_divided_between_words(monkeypatch):
     assert TextSample.of([["a", "b", "c"], [], ["", " "]]).texts == [["a", "b"], ["c"]]
 
 
-@pytest.fixture(params=["strings", "lists"])
-def corpus(tmp_path, request):
-    path = tmp_path / "corpus.jsonl"
-    is_lists = request.param == "lists"
-    texts = [line.split() if is_lists else line for line in LINES]
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+@pytest.fixture
+def corpus(tmp_path):
+    return write_corpus(tmp_path / "corpus.jsonl", LINES)
+
+
+def write_corpus(path, texts, column="text"):
+    path.write_text("".join(json.dumps({column: text}) + "\n" for text in texts))
     return path
 
 
@@ -80,8 +81,13 @@ def assert_counted(model):
     assert model.manifest.training["texts"] == facts
 
 
-def test_texts_give_the_frequencies_of_an_unsorted_file(importer, corpus):
-    done = importer.run(CONTENT, "--name", "made", "--texts", corpus)
+@pytest.mark.parametrize(
+    ("texts", "column"),
+    [(LINES, "text"), ([line.split() for line in LINES], "text"), (LINES, "body")],
+)
+def test_texts_give_the_frequencies_of_an_unsorted_file(importer, tmp_path, texts, column):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", texts, column)
+    done = importer.run(CONTENT, "--name", "made", "--texts", corpus, "--column", column)
     assert done.code == 0, done.err
     assert "Warning" not in done.err
     assert_counted(read_model(importer.models / "made"))
@@ -102,23 +108,14 @@ def test_a_model_is_tuned_to_texts(importer, corpus):
     assert np.array_equal(other.layers[0].key.weight, tuned.layers[0].key.weight)
     assert np.array_equal(other.whitening.weight, tuned.whitening.weight)
     assert not np.array_equal(other.whitening.weight, before.whitening.weight)
-
-
-def test_parameter_free_attention_remains(importer, corpus):
-    assert importer.run(CONTENT, "--name", "made", "--no-weights").code == 0
-    done = run("models", "tune", "made", "--texts", corpus, "--models-dir", importer.models)
-    assert done.code == 0, done.err
-    tuned = read_model(importer.models / "made")
-    assert tuned.word_bias is None and tuned.layers[0].value.weight is None
-    assert tuned.manifest.training["attention"] == "parameter-free"
-
-
-def test_a_column_of_a_table_is_read(importer, tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"body": line}) + "\n" for line in LINES))
-    done = importer.run(CONTENT, "--name", "made", "--texts", path, "--column", "body")
-    assert done.code == 0, done.err
-    assert read_model(importer.models / "made").manifest.training["texts"]["texts"] == 3
+    # Parameter-free attention remains.
+    assert importer.run(CONTENT, "--name", "free", "--no-weights").code == 0
+    assert (
+        run("models", "tune", "free", "--texts", corpus, "--models-dir", importer.models).code == 0
+    )
+    free = read_model(importer.models / "free")
+    assert free.word_bias is None and free.layers[0].value.weight is None
+    assert free.manifest.training["attention"] == "parameter-free"
 
 
 @pytest.mark.parametrize(

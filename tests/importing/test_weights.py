@@ -12,7 +12,7 @@ from polyseme.models.reader import read_model
 from polyseme.operations.options import Part
 from tests.conftest import ROOT
 from tests.importing import files
-from tests.importing.test_attention import abbreviated
+from tests.importing.test_attention import ORDERED
 from tests.operations.calls import ask_one
 from tests.tiny import VECTORS, WORDS, normal
 
@@ -32,32 +32,21 @@ LACKING = (
     "The weights have no tensor word_bias. It can only be computed if the words are sorted by"
     " frequency; --sorted declares this."
 )
-"""The error for a layer that uses the missing tensor."""
-
-
-def tiny_vectors(importer):
-    """Write the tiny model's words and vectors as a GloVe file."""
-    return importer.file(files.rows(WORDS, VECTORS), "tiny.txt")
-
-
-def save(importer, tensors, metadata=None):
-    """Write a safetensors file beside the vector file."""
-    return written(importer.place / "given.safetensors", tensors, metadata)
-
-
-def written(path, tensors, metadata=None):
-    """Write a safetensors file; `save_file` writes wrong values of non-contiguous arrays."""
-    save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, metadata)
-    return path
-
-
 PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
 TEXT = "apple bank river money high end bank"
 
 
 @pytest.fixture
 def vectors(importer):
-    return tiny_vectors(importer)
+    """The tiny model's words and vectors as a GloVe file."""
+    return importer.file(files.rows(WORDS, VECTORS), "tiny.txt")
+
+
+def save(importer, tensors, metadata=None):
+    """Write a safetensors file; `save_file` writes wrong values of non-contiguous arrays."""
+    path = importer.place / "given.safetensors"
+    save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, metadata)
+    return path
 
 
 def import_weights(importer, vectors, tensors, *options, metadata=None):
@@ -140,9 +129,8 @@ def test_transposed_weights_in_the_column_convention_give_the_same_model(importe
     assert [m.manifest.training["convention"] for m in (row, column)] == ["row", "column"]
 
 
-def test_bundled_weights_are_selected_by_their_name(importer, monkeypatch):
+def test_bundled_weights_are_selected_by_their_name(importer):
     name = "word2vec-google-news-300"
-    monkeypatch.chdir(importer.place)
     table = normal(RNG, len(WORDS), 300)
     file = importer.file(files.rows(WORDS, table), "wide.txt")
     done = importer.run(file, "--name", "named", "--sorted", "--weights", name)
@@ -155,60 +143,33 @@ def test_bundled_weights_are_selected_by_their_name(importer, monkeypatch):
     assert importer.run(file, "--weights", "absent").code == 2
 
 
-NAMES = {
-    "canonical": "layers.0.{full}",
-    "alone": "{full}",
-    "weight": "{full}.weight",
-    "layer and weight": "layers.0.{full}.weight",
-    "W": "W{short}",
-    "w": "w{short}",
-    "W_": "W_{short}",
-    "W and weight": "W{short}.weight",
-    "proj": "{short}_proj",
-    "proj and weight": "{short}_proj.weight",
-    "layer, proj and weight": "layers.0.{short}_proj.weight",
-    "capitals": "{upper}",
-}
+NAMES = [
+    ("layers.0.{full}", "{full}_bias"),
+    ("{full}", "{full}.bias"),
+    ("{full}.weight", "{short}_proj.bias"),
+    ("layers.0.{full}.weight", "W{short}_bias"),
+    ("W{short}", "w_{short}.bias"),
+    ("w{short}", "layers.0.{full}_bias"),
+    ("W_{short}", "{upper}_BIAS"),
+    ("W{short}.weight", "{full}_bias"),
+    ("{short}_proj", "{full}_bias"),
+    ("{short}_proj.weight", "{full}_bias"),
+    ("layers.0.{short}_proj.weight", "{full}_bias"),
+    ("{upper}", "{full}_bias"),
+]
 
 
-@pytest.mark.parametrize("pattern", NAMES.values(), ids=NAMES)
-def test_a_projection_has_many_names(importer, vectors, pattern):
-    tensors = {
-        pattern.format(full=name, short=name[0], upper=name.upper()): weight
-        for name, weight in ROW.items()
-    }
-    named = import_weights(importer, vectors, tensors, *HEADS).manifest
-    assert named.tensors == {f"layers.0.{name}": list(one.shape) for name, one in ROW.items()}
-    right = import_weights(importer, vectors, ROW, *HEADS).manifest
-    assert named.files == right.files
-
-
-@pytest.mark.parametrize(
-    "pattern", ["{full}_bias", "{full}.bias", "{short}_proj.bias", "W{short}_bias"]
-)
-def test_a_bias_has_many_names(importer, vectors, pattern):
-    tensors = {
-        pattern.format(full=name, short=name[0]): BIASES[f"{name}_bias"]
-        for name in ("query", "key")
-    }
-    model = import_weights(importer, vectors, {**ROW, **tensors}, *HEADS)
-    assert np.array_equal(model.layers[0].query.bias, BIASES["query_bias"])
-    assert np.array_equal(model.layers[0].key.bias, BIASES["key_bias"])
-    assert model.layers[0].value.bias is None
-
-
-def test_a_second_layer_follows_the_first(importer, vectors):
-    second = {f"layers.1.{name}": weight + 1 for name, weight in ROW.items()}
-    tensors = {**ROW, **second, "layers.1.Q_proj.bias": BIASES["query_bias"]}
-    model = import_weights(importer, vectors, tensors, *HEADS)
-    found = arrays(model)
-    first, a = attention(found["static"].astype(np.float64), ROW, H)
-    weights = {name: weight + 1 for name, weight in ROW.items()}
-    contextual, b = attention(first, weights, H, {"query_bias": BIASES["query_bias"]})
-    scale = np.abs(contextual).max()
-    np.testing.assert_allclose(found["contextual"] / scale, contextual / scale, atol=1e-5)
-    np.testing.assert_allclose(found["attention"], [a, b], rtol=0, atol=1e-4)
-    assert [entry.scale for entry in model.manifest.layers] == [True, True]
+@pytest.mark.parametrize(("weight", "bias"), NAMES)
+def test_a_projection_and_its_bias_have_many_names(importer, vectors, weight, bias):
+    tensors = {}
+    for name, tensor in ROW.items():
+        forms = {"full": name, "short": name[0], "upper": name.upper()}
+        tensors[weight.format(**forms)] = tensor
+        tensors[bias.format(**forms)] = BIASES[f"{name}_bias"]
+    manifest = import_weights(importer, vectors, tensors, *HEADS).manifest
+    canonical = {f"layers.0.{name}": tensor for name, tensor in {**ROW, **BIASES}.items()}
+    assert manifest.tensors == {name: list(tensor.shape) for name, tensor in canonical.items()}
+    assert manifest.files == import_weights(importer, vectors, canonical, *HEADS).manifest.files
 
 
 def test_the_metadata_may_describe_each_layer(importer, vectors):
@@ -227,34 +188,19 @@ def test_the_metadata_may_describe_each_layer(importer, vectors):
     assert np.array_equal(model.word_bias, tensors["word_bias"])
 
 
-def test_without_weights_attention_is_parameter_free(importer, vectors):
-    """softmax(X·Xᵀ/√d)·X, and the model stores no weights."""
-    done = importer.run(vectors, "--no-weights", "--name", "free")
-    assert done.code == 0
-    model = read_model(importer.models / "free")
-    found = arrays(model)
-    x = found["static"].astype(np.float64)
-    e = np.exp(x @ x.T / np.sqrt(D))
-    a = e / e.sum(axis=1, keepdims=True)
-    assert_close(found, a @ x, a[None])
-    assert model.word_bias is None
-    assert (model.manifest.tensors, model.manifest.training["attention"]) == ({}, "parameter-free")
-    assert "attention.safetensors" not in model.manifest.files
-
-
-def test_weights_and_parameter_free_attention_exclude_each_other(importer, vectors):
-    given = save(importer, {"query": SQUARE})
-    done = importer.run(vectors, "--weights", given, "--no-weights")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--weights", __file__, "--no-weights"), "Give --weights or --no-weights, not both."),
+        (("--heads", "2"), "--heads and --convention require --weights"),
+        (("--convention", "column"), "--heads and --convention require --weights"),
+    ],
+)
+def test_options_that_contradict_each_other_are_usage_errors(importer, vectors, options, message):
+    done = importer.run(vectors, *options)
     assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines()[-1] == "Error: Give --weights or --no-weights, not both."
+    assert message in done.err
     assert not any(importer.models.iterdir())
-
-
-@pytest.mark.parametrize("option", [("--heads", "2"), ("--convention", "column")])
-def test_heads_and_convention_require_weights(importer, vectors, option):
-    done = importer.run(vectors, *option)
-    assert (done.code, done.out) == (2, "")
-    assert "--heads and --convention require --weights" in done.err
 
 
 def refusal(importer, vectors, tensors, *options, metadata=None):
@@ -269,15 +215,13 @@ KNOWN = (
 NO_FIT = "which does not fit vectors of dimension 5 in the row convention"
 TRANSPOSE = "--convention transposes them."
 WIDE = normal(RNG, 7, 6)
+NO_PROJECTION = "The weights have no projection: query, key, value or output."
+INFINITE = "The weights' tensor query has a value that is not finite as float32."
+NORMS = {f"layers.0.attention_norm.{part}": SQUARE[0] for part in ("gain", "shift")}
+LLAMA = "model.layers.0.self_attn.q_proj.weight"
 INVALID = [
-    (
-        {"query": ROW["query"].T},
-        f"The weights' tensor layers.0.query is 6 by 5, {NO_FIT}; {TRANSPOSE}",
-    ),
-    (
-        {**ROW, "output": ROW["output"].T},
-        f"The weights' tensor layers.0.output is 5 by 21, {NO_FIT}; {TRANSPOSE}",
-    ),
+    ({"query": ROW["query"].T}, f"tensor layers.0.query is 6 by 5, {NO_FIT}; {TRANSPOSE}"),
+    ({**ROW, "output": ROW["output"].T}, f"layers.0.output is 5 by 21, {NO_FIT}; {TRANSPOSE}"),
     ({"key": WIDE}, f"The weights' tensor layers.0.key is 7 by 6, {NO_FIT}."),
     ({"value": SQUARE[0]}, "The weights' tensor layers.0.value is not a matrix."),
     ({"Wq": normal(RNG, 5, 5, 1)}, "The weights' tensor layers.0.query is not a matrix."),
@@ -290,63 +234,38 @@ INVALID = [
         {"query": SQUARE, "word_bias": np.zeros(7, np.float32)},
         "The weights' word_bias does not have the shape [11].",
     ),
-    (
-        {f"layers.0.attention_norm.{part}": SQUARE[0] for part in ("gain", "shift")},
-        "The weights, layers.0: attention_norm is present, but the metadata set `norm: none`.",
-    ),
+    (NORMS, "layers.0: attention_norm is present, but the metadata set `norm: none`."),
     ({"Wz": SQUARE}, f"The weights have an unknown tensor Wz; {KNOWN}"),
-    (
-        {"model.layers.0.self_attn.q_proj.weight": SQUARE},
-        f"The weights have an unknown tensor model.layers.0.self_attn.q_proj.weight; {KNOWN}",
-    ),
-    (
-        {"query\n\x1b[31m" + "y" * 999: SQUARE},
-        f"The weights have an unknown tensor query???31m{'y' * 49}; {KNOWN}",
-    ),
+    ({LLAMA: SQUARE}, f"The weights have an unknown tensor {LLAMA}; {KNOWN}"),
+    ({"query\n\x1b[31m" + "y" * 999: SQUARE}, f"unknown tensor query???31m{'y' * 49}; {KNOWN}"),
     (
         {"query": SQUARE, "Wq": SQUARE},
         "The weights have the same tensor under two names, such as query and q_proj.weight.",
     ),
-    (
-        {"layers.1.query": SQUARE},
-        "The weights have a layer 1 but no layer 0; the first layer is 0.",
-    ),
+    ({"layers.1.query": SQUARE}, "have a layer 1 but no layer 0; the first layer is 0."),
     (
         {"query": SQUARE, "layers.2.query": SQUARE},
         "The weights have a layer 2 but no layer 1; the first layer is 0.",
     ),
-    (
-        {"word_bias": np.zeros(11, np.float32)},
-        "The weights have no projection: query, key, value or output.",
-    ),
-    ({}, "The weights have no projection: query, key, value or output."),
-    (
-        {"query": np.ones((5, 5), np.int64)},
-        "The weights' tensor query has the dtype I64; save it as F32, F16 or F64.",
-    ),
-    (
-        {"query": SQUARE * np.float32("nan")},
-        "The weights' tensor query has a value that is not finite as float32.",
-    ),
-    (
-        {"query": np.full((5, 5), 1e39)},
-        "The weights' tensor query has a value that is not finite as float32.",
-    ),
+    ({"word_bias": np.zeros(11, np.float32)}, NO_PROJECTION),
+    ({}, NO_PROJECTION),
+    ({"query": np.ones((5, 5), np.int64)}, "has the dtype I64; save it as F32, F16 or F64."),
+    ({"query": SQUARE * np.float32("nan")}, INFINITE),
+    ({"query": np.full((5, 5), 1e39)}, INFINITE),
 ]
 
 
 @pytest.mark.parametrize(("tensors", "sentence"), INVALID)
 def test_invalid_weights_are_rejected_in_one_sentence(importer, vectors, tensors, sentence):
-    assert refusal(importer, vectors, tensors) == sentence
+    message = refusal(importer, vectors, tensors)
+    assert message.startswith("The weights")
+    assert message.endswith(sentence)
 
 
 def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):
-    sentence = refusal(importer, vectors, ROW, "--convention", "column", *HEADS)
-    assert "in the column convention; --convention transposes them." in sentence
-    wide = refusal(importer, vectors, {"key": WIDE}, "--convention", "column")
-    assert wide.endswith(
-        "7 by 6, which does not fit vectors of dimension 5 in the column convention."
-    )
+    for tensors, end in ((ROW, f"; {TRANSPOSE}"), ({"key": WIDE}, ".")):
+        sentence = refusal(importer, vectors, tensors, "--convention", "column", *HEADS)
+        assert sentence.endswith(f"vectors of dimension 5 in the column convention{end}")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
@@ -361,20 +280,11 @@ def test_dtypes_that_numpy_lacks_are_rejected_by_their_name(importer, vectors, d
 
 
 NO_HEADS = "`heads` in the weights' metadata is not an integer from 1 to 1024."
+NO_FORM = "`layers` in the weights' metadata does not have the form of a manifest's `layers`."
 METADATA = [
-    ({"heads": "0"}, NO_HEADS),
-    ({"heads": "-1"}, NO_HEADS),
-    ({"heads": "three"}, NO_HEADS),
-    ({"heads": "1025"}, NO_HEADS),
-    ({"heads": "9" * 5000}, NO_HEADS),
-    (
-        {"layers": "scale"},
-        "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
-    ),
-    (
-        {"layers": '[{"scale": true, "speed": 3}]'},
-        "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
-    ),
+    *(({"heads": heads}, NO_HEADS) for heads in ("0", "-1", "three", "1025", "9" * 5000)),
+    ({"layers": "scale"}, NO_FORM),
+    ({"layers": '[{"scale": true, "speed": 3}]'}, NO_FORM),
     ({"layers": "[]"}, "The weights' metadata describe 0 layers, but the tensors have 1."),
     ({"layers": "[{}, {}]"}, "The weights' metadata describe 2 layers, but the tensors have 1."),
     ({"layers": '[{"word_bias": true}]'}, LACKING),
@@ -397,7 +307,6 @@ def test_an_invalid_safetensors_file_is_rejected_in_one_sentence(importer, vecto
 
 
 WITH_WORD_BIAS = {"layers": '[{"word_bias": true}]'}
-BY_FREQUENCY = [f"{word}{617 * rank % 1000:03d}" for rank, word in enumerate(abbreviated(1000))]
 
 
 def glove(words):
@@ -411,16 +320,14 @@ def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
     two = import_weights(importer, given, {"query": SQUARE}, "--sorted", metadata=WITH_WORD_BIAS)
     right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
     np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
-    given = importer.file(glove(BY_FREQUENCY), "sorted.txt")
-    whole = import_weights(importer, given, {"query": SQUARE}, metadata=WITH_WORD_BIAS)
-    cut = import_weights(
-        importer, given, {"query": SQUARE}, "--limit", 800, metadata=WITH_WORD_BIAS
-    )
-    assert (len(whole.word_bias), len(cut.word_bias)) == (1000, 800)
-    closed = importer.run(given, "--name", "closed")
-    assert closed.code == 0
-    assert np.array_equal(whole.word_bias, read_model(importer.models / "closed").word_bias)
-    assert whole.manifest.training["informativeness"] == "rank in the file"
+    given = importer.file(glove(ORDERED), "sorted.txt")
+    for options, count in (((), 1000), (("--limit", 800), 800)):
+        weights = {"query": SQUARE}
+        model = import_weights(importer, given, weights, *options, metadata=WITH_WORD_BIAS)
+        closed = importer.run(given, "--name", "closed", "--replace", *options)
+        assert (closed.code, len(model.word_bias)) == (0, count)
+        assert np.array_equal(model.word_bias, read_model(importer.models / "closed").word_bias)
+        assert model.manifest.training["informativeness"] == "rank in the file"
 
 
 def test_a_missing_word_bias_comes_from_counts_if_present(importer):
@@ -434,16 +341,12 @@ def test_a_missing_word_bias_comes_from_counts_if_present(importer):
 
 def test_a_missing_word_bias_is_not_derived_from_an_unsorted_file(importer):
     given = save(importer, {"query": SQUARE}, WITH_WORD_BIAS)
-    backwards = glove(BY_FREQUENCY[::-1])
-    assert importer.refusal(backwards, "--weights", given, "--name", "a") == LACKING
-    in_order = glove(BY_FREQUENCY)
-    assert importer.refusal(in_order, "--weights", given, "--name", "a", "--unsorted") == LACKING
+    for words, options in ((ORDERED[::-1], ()), (ORDERED, ("--unsorted",))):
+        assert importer.refusal(glove(words), "--weights", given, *options) == LACKING
 
 
 def test_the_option_overrides_the_heads_in_the_metadata(importer, vectors):
     metadata = {"heads": str(H)}
-    assert import_weights(importer, vectors, ROW, metadata=metadata).manifest.heads == H
-    assert import_weights(importer, vectors, ROW).manifest.heads == 1
-    assert (
-        import_weights(importer, vectors, ROW, "--heads", 1, metadata=metadata).manifest.heads == 1
-    )
+    for options, given, heads in (((), metadata, H), ((), None, 1), (("--heads", 1), metadata, 1)):
+        model = import_weights(importer, vectors, ROW, *options, metadata=given)
+        assert model.manifest.heads == heads

@@ -75,17 +75,22 @@ def test_an_invalid_safetensors_file_is_rejected(model_folder, case, verify):
     assert read_error(model_folder, verify=verify) == NOT_SAFETENSORS
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.uint8, np.bool_])
-def test_a_tensor_of_another_dtype_is_rejected(model_folder, dtype):
-    change_tensors(model_folder, lambda t: t.update(word_bias=t["word_bias"].astype(dtype)))
-    assert read_error(model_folder) == "attention.safetensors, word_bias: the dtype is not float32."
+OTHER_DTYPES = {
+    "float32": (np.float64, np.float16, np.int32, np.uint8, np.bool_),
+    "float16": (np.float64, np.float32, np.int32),
+}
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
-def test_a_tensor_is_not_wider_than_the_manifest_declares(model_folder, dtype):
-    change_manifest(model_folder, lambda m: m.update(weights_dtype="float16"))
-    change_tensors(model_folder, lambda t: t.update({n: x.astype(dtype) for n, x in t.items()}))
-    assert read_error(model_folder).endswith(": the dtype is not float16.")
+@pytest.mark.parametrize(
+    ("declared", "dtype"), [(name, dtype) for name, many in OTHER_DTYPES.items() for dtype in many]
+)
+def test_a_tensor_of_another_dtype_is_rejected(model_folder, declared, dtype):
+    change_manifest(model_folder, lambda m: m.update(weights_dtype=declared))
+    if declared == "float32":
+        change_tensors(model_folder, lambda t: t.update(word_bias=t["word_bias"].astype(dtype)))
+    else:
+        change_tensors(model_folder, lambda t: t.update({n: x.astype(dtype) for n, x in t.items()}))
+    assert read_error(model_folder).endswith(f": the dtype is not {declared}.")
 
 
 @with_and_without_verify
@@ -173,6 +178,7 @@ def put(**tensors):
     return change
 
 
+NO_NETWORK = {f"feed_forward__{name}": None for name in ("inner", "outer", "outer_bias")}
 MISFITS = [
     (put(query=(5, 9), query_bias=None), "query and key differ in width"),
     (put(query=None, query_bias=None), "query and key differ in width"),
@@ -193,11 +199,22 @@ MISFITS = [
         put(feed_forward__outer=(17, 7), feed_forward__outer_bias=None),
         "feed_forward.outer has the wrong output width: expected 5",
     ),
-    (put(final=(5, 7), final_bias=None), "final has the wrong output width: expected 5"),
-    (put(skip=(5, 7)), "skip has shape [5, 7], expected [5, 5]"),
     (
         put(feed_forward__outer=None, feed_forward__outer_bias=None),
         "feed_forward.outer has the wrong output width: expected 5",
+    ),
+    (put(final=(5, 7), final_bias=None), "final has the wrong output width: expected 5"),
+    (put(skip=(5, 7)), "skip has shape [5, 7], expected [5, 5]"),
+    *(
+        (
+            put(**NO_NETWORK | {"feed_forward__inner_bias": None, f"feed_forward__{name}": (5,)}),
+            "feed_forward has biases but no weights",
+        )
+        for name in ("inner_bias", "outer_bias")
+    ),
+    (
+        put(**NO_NETWORK, feed_forward__inner_bias=None),
+        "feed_forward_norm is present, but the layer has no feed-forward network",
     ),
 ]
 
@@ -206,53 +223,42 @@ MISFITS = [
 @pytest.mark.parametrize(("change", "expected"), MISFITS)
 def test_tensors_that_do_not_fit_each_other_are_rejected(model_folder, change, expected, verify):
     change_tensors(model_folder, change)
-    assert (
-        read_error(model_folder, verify=verify) == f"attention.safetensors, layers.0: {expected}."
-    )
+    expected = f"attention.safetensors, layers.0: {expected}."
+    assert read_error(model_folder, verify=verify) == expected
 
 
-def test_layers_of_different_head_widths_are_rejected(model_folder):
-    change_tensors(model_folder, put(query=(5, 9), query_bias=None, key=(5, 9), key_bias=None))
-    assert read_error(model_folder) == "attention.safetensors has layers of different head widths."
+MODEL_MISFITS = [
+    (
+        put(query=(5, 9), query_bias=None, key=(5, 9), key_bias=None),
+        "attention.safetensors has layers of different head widths.",
+    ),
+    (
+        lambda t: t.pop("word_bias"),
+        "manifest.json requires the tensor word_bias, which is missing.",
+    ),
+    *(
+        (
+            lambda t, shape=shape: t.update(word_bias=np.ones(shape, np.float32)),
+            "attention.safetensors: the shape of word_bias differs from manifest.json.",
+        )
+        for shape in ((7,), (11, 1), (), (0,))
+    ),
+]
 
 
-def test_a_norm_that_the_manifest_excludes_is_rejected(model_folder):
-    change_manifest(model_folder, lambda m: m["layers"][0].update(norm="none"))
-    expected = "attention_norm is present, but the manifest sets `norm: none`"
-    assert read_error(model_folder) == f"attention.safetensors, layers.0: {expected}."
-
-
-def test_a_word_bias_scale_without_a_word_bias_in_the_manifest_is_rejected(model_folder):
-    change_manifest(model_folder, lambda m: m["layers"][1].update(word_bias=False))
-    expected = "word_bias_scale requires `word_bias: true` in the manifest"
-    assert read_error(model_folder) == f"attention.safetensors, layers.1: {expected}."
-
-
-WITHOUT_NETWORK = {f"feed_forward__{name}": None for name in ("inner", "outer", "outer_bias")}
-
-
-@pytest.mark.parametrize("name", ["inner_bias", "outer_bias"])
-def test_biases_of_a_missing_feed_forward_network_are_rejected(model_folder, name):
-    change = WITHOUT_NETWORK | {"feed_forward__inner_bias": None, f"feed_forward__{name}": (5,)}
-    change_tensors(model_folder, put(**change))
-    expected = "attention.safetensors, layers.0: feed_forward has biases but no weights."
+@pytest.mark.parametrize(("change", "expected"), MODEL_MISFITS)
+def test_tensors_that_do_not_fit_the_model_are_rejected(model_folder, change, expected):
+    change_tensors(model_folder, change)
     assert read_error(model_folder) == expected
 
 
-def test_the_norm_of_a_missing_feed_forward_network_is_rejected(model_folder):
-    change_tensors(model_folder, put(**WITHOUT_NETWORK, feed_forward__inner_bias=None))
-    expected = "feed_forward_norm is present, but the layer has no feed-forward network"
-    assert read_error(model_folder) == f"attention.safetensors, layers.0: {expected}."
-
-
-def test_a_missing_word_bias_of_a_layer_is_rejected(model_folder):
-    change_tensors(model_folder, lambda t: t.pop("word_bias"))
-    expected = "manifest.json requires the tensor word_bias, which is missing."
-    assert read_error(model_folder) == expected
-
-
-@pytest.mark.parametrize("shape", [(7,), (11, 1), (), (0,)])
-def test_a_word_bias_of_another_shape_is_rejected(model_folder, shape):
-    change_tensors(model_folder, lambda t: t.update(word_bias=np.ones(shape, np.float32)))
-    expected = "attention.safetensors: the shape of word_bias differs from manifest.json."
-    assert read_error(model_folder) == expected
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("norm", "none", "attention_norm is present, but the manifest sets `norm: none`"),
+        ("word_bias", False, "word_bias_scale requires `word_bias: true` in the manifest"),
+    ],
+)
+def test_tensors_that_the_manifest_excludes_are_rejected(model_folder, field, value, problem):
+    change_manifest(model_folder, lambda m: m["layers"][1].update({field: value}))
+    assert read_error(model_folder) == f"attention.safetensors, layers.1: {problem}."

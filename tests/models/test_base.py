@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -86,15 +87,13 @@ def test_the_tables_of_the_base_are_mapped_and_not_written_again(bundled, upper)
         assert len(model.layers) == 2
 
 
-def test_both_models_compute_the_same_as_two_complete_folders(upper, tmp_path):
+def test_a_model_over_a_base_has_the_files_and_results_of_a_complete_one(upper, tmp_path):
     complete = write_upper(tmp_path / "other" / "upper", base=None)
     assert manifest_of(complete)["files"] == manifest_of(upper)["files"]
     assert read_manifest(complete).checksum == read_manifest(upper).checksum
     texts = ["apple bank river", "gnu money did n't end"]
-    for one, other in zip(
-        *(LocalModel(read_model(folder)).encode(texts) for folder in (complete, upper)),
-        strict=True,
-    ):
+    encoded = (LocalModel(read_model(folder)).encode(texts) for folder in (complete, upper))
+    for one, other in zip(*encoded, strict=True):
         assert np.array_equal(one.contextual, other.contextual)
 
 
@@ -184,23 +183,15 @@ def rename_base(folder, name):
     change_manifest(folder, lambda m: m.update(base=name))
 
 
-def change_base(bundled, change):
-    change_manifest(bundled / "ground", change)
-
-
 def nest(bundled, _upper):
     """Give the base the base `lowest`."""
     shutil.copytree(bundled / "ground", bundled / "lowest")
-    change_base(bundled, lambda m: m.update(base="lowest"))
+    rename_base(bundled / "ground", "lowest")
 
 
-def replace_base(bundled, _upper):
+def replace_base(bundled, _upper, **changes):
     """Replace the base by another edition, with files of the same sizes."""
-    write_tiny(bundled / "ground", **{**GROUND, "vectors": OTHER})
-
-
-def drop_subwords(bundled, _upper):
-    write_tiny(bundled / "ground", **{**GROUND, "subwords": None})
+    write_tiny(bundled / "ground", **{**GROUND, **(changes or {"vectors": OTHER})})
 
 
 def damage(name, change):
@@ -213,103 +204,98 @@ def damage(name, change):
     return apply
 
 
-def put_pipe(file):
+def put_pipe(bundled, _upper):
+    file = path(bundled / "ground", INDEX)
     file.unlink()
     os.mkfifo(file)
 
 
-NO_NAME = "manifest.json, base: "
-NOT_BUNDLED = "its base {} is no bundled model; " + INSTALL
-BROKEN = {
-    "a parent folder": (lambda _, u: rename_base(u, "../bundled/ground"), NO_NAME),
-    "a folder in a folder": (lambda _, u: rename_base(u, "ground/."), NO_NAME),
-    "an absolute path": (lambda b, u: rename_base(u, str(b / "ground")), NO_NAME),
-    "dots": (lambda _, u: rename_base(u, ".."), NO_NAME),
-    "a line feed": (lambda _, u: rename_base(u, "ground\n"), NO_NAME),
-    "an empty name": (lambda _, u: rename_base(u, ""), NO_NAME),
-    "a number": (lambda _, u: rename_base(u, 3), NO_NAME),
-    "a list": (lambda _, u: rename_base(u, ["ground"]), NO_NAME),
-    "an unknown model": (lambda _, u: rename_base(u, "nothing"), NOT_BUNDLED.format("nothing")),
-    "itself": (lambda _, u: rename_base(u, "upper"), NOT_BUNDLED.format("upper")),
-    "a model of the models folder": (
+def manifest(change):
+    """A function that changes the manifest of the upper model."""
+    return lambda _, upper: change_manifest(upper, lambda m: change(m) and None)
+
+
+def without_scales(document):
+    for name in ("scales.npy", "subword_scales.npy"):
+        del document["files"][name]
+    document["dtype"] = "float32"
+
+
+NO_BASE = "its base {} is no bundled model; " + INSTALL
+EDITION = "its base ground is another edition, {}; " + INSTALL
+BROKEN = [
+    *(
+        (lambda _, u, name=name: rename_base(u, name), "manifest.json, base: ")
+        for name in ("../bundled/ground", "ground/.", "..", "ground\n", "", 3, ["ground"])
+    ),
+    (lambda b, u: rename_base(u, str(b / "ground")), "manifest.json, base: "),
+    *(
+        (lambda _, u, name=name: rename_base(u, name), NO_BASE.format(name))
+        for name in ("nothing", "upper")
+    ),
+    (
         lambda _, u: (write_tiny(u.parent / "mine", **GROUND), rename_base(u, "mine")),
-        NOT_BUNDLED.format("mine"),
+        NO_BASE.format("mine"),
     ),
-    "a bundled folder without a manifest": (
-        lambda b, _: (b / "ground" / MANIFEST).unlink(),
-        NOT_BUNDLED.format("ground"),
+    (lambda b, _: (b / "ground" / MANIFEST).unlink(), NO_BASE.format("ground")),
+    (nest, "its base ground has a base itself, which no base may have."),
+    (damage(MANIFEST, lambda _: b"{}"), "its base ground: manifest.json, name: is required."),
+    (replace_base, EDITION.format(f"with another {VECTORS}")),
+    (partial(replace_base, subwords=None), EDITION.format(f"without {NGRAMS}")),
+    (
+        manifest(lambda m: m["files"][NGRAMS].update(sha256="0" * 64)),
+        EDITION.format(f"with another {NGRAMS}"),
     ),
-    "a base with a base": (nest, "its base ground has a base itself, which no base may have."),
-    "a damaged manifest of the base": (
-        damage(MANIFEST, lambda _: b"{}"),
-        "its base ground: manifest.json, name: is required.",
+    (
+        manifest(lambda m: m["files"][INDEX].update(bytes=4)),
+        EDITION.format(f"with another {INDEX}"),
     ),
-    "another edition": (
-        replace_base,
-        f"its base ground is another edition, with another {VECTORS}; {INSTALL}",
-    ),
-    "a base without a file": (
-        drop_subwords,
-        f"its base ground is another edition, without {NGRAMS}; {INSTALL}",
-    ),
-    "another checksum": (
-        lambda _, u: change_manifest(u, lambda m: m["files"][NGRAMS].update(sha256="0" * 64)),
-        f"its base ground is another edition, with another {NGRAMS}; {INSTALL}",
-    ),
-    "another size": (
-        lambda _, u: change_manifest(u, lambda m: m["files"][INDEX].update(bytes=4)),
-        f"its base ground is another edition, with another {INDEX}; {INSTALL}",
-    ),
-    "another dimension": (
-        lambda _, u: change_manifest(u, lambda m: m.update(dimension=7)),
-        f"its base ground: {VECTORS}: the shape differs from manifest.json.",
-    ),
-    "another dtype": (
-        lambda _, u: change_manifest(
-            u, lambda m: m.update(dtype="float32") or [m["files"].pop(s) for s in SCALE_FILES][:0]
-        ),
-        f"its base ground: {VECTORS} does not have the dtype float32.",
-    ),
-    "more words": (
-        lambda _, u: change_manifest(u, lambda m: m.update(vocabulary_size=13)),
-        f"its base ground: {INDEX}: the length does not fit the number of words.",
-    ),
-    "attention that is only in the base": (
+    (
         lambda b, u: shutil.move(path(u, ATTENTION), b / "ground"),
         f"{ATTENTION} cannot be read.",
     ),
-    "a missing file of the base": (
+    (
         lambda b, _: path(b / "ground", VOCABULARY).unlink(),
         f"its base ground: {VOCABULARY} cannot be read.",
     ),
-    "a pipe in the base": (
-        lambda b, _: put_pipe(path(b / "ground", INDEX)),
-        f"its base ground: {INDEX} cannot be read.",
-    ),
-    "a truncated file of the base": (
+    (put_pipe, f"its base ground: {INDEX} cannot be read."),
+    (
         damage(SUBWORDS, lambda content: content[:-1]),
         f"its base ground: {SUBWORDS}: the number of bytes differs from manifest.json.",
     ),
-    "no base": (
-        lambda _, u: change_manifest(u, lambda m: m.pop("base") and None),
-        f"{VOCABULARY} cannot be read.",
+    (manifest(lambda m: m.pop("base")), f"{VOCABULARY} cannot be read."),
+]
+UNFIT = [
+    (
+        manifest(lambda m: m.update(dimension=7)),
+        [f"{VECTORS}: the shape differs from manifest.json."] * 2,
     ),
-}
-SCALE_FILES = ("scales.npy", "subword_scales.npy")
+    (manifest(without_scales), [f"{VECTORS} does not have the dtype float32."] * 2),
+    (
+        manifest(lambda m: m.update(vocabulary_size=13)),
+        [
+            f"{INDEX}: the length does not fit the number of words.",
+            f"{VOCABULARY}: the number of words differs from manifest.json.",
+        ],
+    ),
+]
+"""Manifests that fit the sizes of files only, and the problems without and with checks."""
 
 
 @with_and_without_verify
-@pytest.mark.parametrize("case", BROKEN)
-def test_a_base_that_cannot_be_used_is_reported(bundled, upper, case, verify):
-    break_it, expected = BROKEN[case]
-    break_it(bundled, upper)
-    message = read_error(upper, verify=verify)
-    if case == "more words" and verify:
-        expected = f"its base ground: {VOCABULARY}: the number of words differs from manifest.json."
-    assert message.startswith(expected)
-    status = Registry.of(upper.parent, "upper").state("upper")
-    compared = "shape" in message or "dtype" in message or "number of words" in message
-    assert status.status == ("unloaded" if compared else "broken")
+@pytest.mark.parametrize(("change", "expected"), BROKEN)
+def test_a_base_that_cannot_be_used_is_reported(bundled, upper, change, expected, verify):
+    change(bundled, upper)
+    assert read_error(upper, verify=verify).startswith(expected)
+    assert Registry.of(upper.parent, "upper").state("upper").status == "broken"
+
+
+@with_and_without_verify
+@pytest.mark.parametrize(("change", "problems"), UNFIT)
+def test_a_base_of_other_shapes_is_reported(bundled, upper, change, problems, verify):
+    change(bundled, upper)
+    assert read_error(upper, verify=verify) == f"its base ground: {problems[verify]}"
+    assert Registry.of(upper.parent, "upper").state("upper").status == "unloaded"
 
 
 def test_a_model_without_its_base_is_reported_when_it_is_loaded(bundled, upper):

@@ -1,8 +1,7 @@
-"""`index.npy`: a wrong one is rejected or misses words; it never returns a wrong row."""
+"""`index.npy`: words and the keys of spellings; a wrong one is rejected or misses words."""
 
 import random
-import subprocess
-import sys
+import unicodedata
 from contextlib import suppress
 from itertools import count, islice
 from pathlib import Path
@@ -15,19 +14,27 @@ from hypothesis import strategies as st
 
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
-from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Index, Vocabulary, check_index, count_lines
+from polyseme.models.vocabulary import (
+    MAX_BUCKET_SIZE,
+    Index,
+    Vocabulary,
+    build_index,
+    check_index,
+    count_lines,
+)
+from polyseme.tokenizer import forms, has_spellings, spelling_key, spellings, tokenize
 from tests.models.damage import (
     INDEX,
     VOCABULARY,
     index_by_definition,
     index_of,
-    manifest_of,
     path,
     read_error,
     replace,
     saved,
 )
-from tests.tiny import WORDS, write_tiny
+from tests.tiny import WORDS, tiny_model, write_tiny
+from tests.tokenizer.vocabularies import Vocabulary as AllWords
 
 TEXT = "".join(f"{word}\n" for word in WORDS).encode()
 BUCKETS = "index.npy has buckets that are not contiguous or exceed 64 rows."
@@ -90,6 +97,7 @@ WRONG = [
     ({"rows": changed(ROWS_OF, 4, 11)}, ROWS),
     ({"rows": np.where(ROWS_OF == 10, 11, ROWS_OF).astype("<u4")}, ROWS),
     ({"rows": changed(ROWS_OF, 0, 2**32 - 1)}, ROWS),
+    ({"rows": np.roll(ROWS_OF, 1)}, "index.npy lacks the word of line 1 in its bucket."),
 ]
 
 
@@ -99,15 +107,15 @@ def test_an_index_with_wrong_numbers_is_rejected(model_folder, changes, expected
     assert read_error(model_folder) == expected
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"starts": changed(STARTS, 0, 1)},
-        {"starts": changed(STARTS, 11, STARTS[11] + 1)},
-        {"firsts": changed(FIRSTS, 0, 1)},
-        {"firsts": changed(FIRSTS, 11, 10)},
-    ],
-)
+ENDS = [
+    {"starts": changed(STARTS, 0, 1)},
+    {"starts": changed(STARTS, 11, STARTS[11] + 1)},
+    {"firsts": changed(FIRSTS, 0, 1)},
+    {"firsts": changed(FIRSTS, 11, 10)},
+]
+
+
+@pytest.mark.parametrize("changes", ENDS)
 def test_the_ends_of_an_index_are_always_compared(model_folder, changes):
     write_index(model_folder, **changes)
     assert read_error(model_folder, verify=False) == "index.npy does not fit vocabulary.txt."
@@ -124,62 +132,27 @@ def test_the_buckets_of_the_whole_index_are_checked(tmp_path):
         assert read_error(folder) == BUCKETS, bucket
 
 
-def test_an_index_with_rows_in_wrong_buckets_only_misses_words(model_folder):
-    write_index(model_folder, rows=np.roll(ROWS_OF, 1))
-    vocabulary = read_model(model_folder).vocabulary
-    found = [vocabulary.row(word) for word in WORDS]
-    assert None in found
-    assert all(row in {None, expected} for expected, row in enumerate(found))
-    assert [vocabulary.word(row) for row in range(11)] == list(WORDS)
-    missed = found.index(None)
-    assert read_error(model_folder) == (
-        f"index.npy lacks the word of line {missed + 1} in its bucket."
-    )
-
-
-LENGTH_OF_STARTS, LENGTH_OF_INDEX = 12, 35
 NUMBERS = st.integers(0, 2**32 - 1) | st.integers(0, 12)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.dictionaries(st.integers(0, LENGTH_OF_INDEX - 1), NUMBERS, min_size=1, max_size=3))
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.dictionaries(st.integers(0, 34), NUMBERS, min_size=1, max_size=3))
+@example({24: 11})
 def test_any_change_of_the_numbers_is_rejected_or_harmless(changes):
+    """Without checks, wrong buckets and rows (from 12 on) never return a wrong row."""
     numbers = index_of(TEXT)
     numbers[list(changes)] = list(changes.values())
     index = Index.of(numbers, 11)
+    vocabulary = Vocabulary(TEXT, index)
     try:
         check_index(index, TEXT)
     except ModelFolderError:
-        return
-    vocabulary = Vocabulary(TEXT, index)
-    for row, word in enumerate(WORDS):
-        assert vocabulary.row(word) == row
-
-
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(
-    st.dictionaries(
-        st.integers(LENGTH_OF_STARTS, LENGTH_OF_INDEX - 1), NUMBERS, min_size=1, max_size=3
-    )
-)
-@example({24: 11})
-def test_without_checks_wrong_buckets_and_rows_never_return_a_wrong_row(changes):
-    numbers = index_of(TEXT)
-    numbers[list(changes)] = list(changes.values())
-    vocabulary = Vocabulary(TEXT, Index.of(numbers, 11))
-    for row, word in enumerate(WORDS):
-        with suppress(ModelFolderError):
-            assert vocabulary.row(word) in {None, row}
-
-
-WITH_A_REPETITION = [*WORDS[:7], "bank", *WORDS[8:]]
-
-
-def test_a_repeated_word_is_rejected_by_its_second_line(model_folder):
-    text = "".join(f"{word}\n" for word in WITH_A_REPETITION).encode()
-    replace(model_folder, VOCABULARY, text)
-    replace(model_folder, INDEX, saved(index_of(text)))
-    assert read_error(model_folder) == "vocabulary.txt has a word twice, in line 8."
+        if min(changes) >= 12:
+            for row, word in enumerate(WORDS):
+                with suppress(ModelFolderError):
+                    assert vocabulary.row(word) in {None, row}
+    else:
+        assert [vocabulary.row(word) for word in WORDS] == list(range(11))
 
 
 def crowded_text(number):
@@ -197,6 +170,7 @@ def crowded_text(number):
 def test_a_bucket_holds_at_most_64_words():
     assert MAX_BUCKET_SIZE == 64
     text = crowded_text(64)
+    check_index(Index.of(index_of(text), 201), text)
     vocabulary = Vocabulary.of(text)
     for row, word in enumerate(text.decode().split("\n")[:-1]):
         assert vocabulary.row(word) == row
@@ -210,45 +184,113 @@ def test_a_bucket_holds_at_most_64_words():
     assert caught.value.detail == expected
 
 
-LOADING = """
-import sys
-from pathlib import Path
-from polyseme.models.reader import read_model
-
-def resident():
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Rss"))
-
-models = Path(sys.argv[1])
-read_model(models / "few")
-before = resident()
-model = read_model(models / "many")
-row = model.vocabulary.row("word399999")
-print(resident() - before)
-assert row == 399_999
-"""
-
-
-@pytest.mark.skipif(
-    not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup"
-)
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc/self/smaps")
 def test_loading_400_000_words_reads_a_few_pages(tmp_path):
     words = [f"word{n}" for n in range(400_000)]
-    many = write_tiny(tmp_path / "many", words=words, vectors=np.ones((400_000, 1), np.float16))
-    write_tiny(tmp_path / "few")
-    done = subprocess.run(
-        [sys.executable, "-c", LOADING, tmp_path],
-        capture_output=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    )
-    on_disk = sum(entry["bytes"] for entry in manifest_of(many)["files"].values())
-    assert on_disk > 9_000_000
-    assert int(done.stdout) < 1024
+    folder = write_tiny(tmp_path / "many", words=words, vectors=np.ones((400_000, 1), np.float16))
+    model = read_model(folder)
+    assert model.vocabulary.row("word399999") == 399_999
+    pages = resident(folder)
+    assert len(pages) == 3
+    assert sum(pages.values()) < 1024
 
 
-def test_a_vocabulary_of_one_repeated_word_is_rejected():
-    """The word is alone in a bucket of more rows than one may have."""
+def resident(folder):
+    """The memory in KiB of each mapped file of a folder that is in this process."""
+    pages, name = {}, None
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        key, *values = line.split()
+        if "-" in key:
+            name = values[-1] if values and values[-1].startswith(str(folder)) else None
+        elif name and key == "Rss:":
+            pages[name] = int(values[0])
+    return pages
+
+
+def test_a_repeated_word_is_rejected_by_its_second_line(model_folder):
+    text = TEXT.replace(b"n't\n", b"bank\n")
+    replace(model_folder, VOCABULARY, text)
+    replace(model_folder, INDEX, saved(index_of(text)))
+    assert read_error(model_folder) == "vocabulary.txt has a word twice, in line 8."
+    # The word is alone in a bucket of more rows than one may have.
     with pytest.raises(ModelFolderError) as caught:
         Vocabulary.of(b"a\n" * 100_000)
     assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."
+
+
+WORD = st.text(
+    "aéÉe\u0301\u0323ёЁʼ'’-.+#ıİ1ﬁ가\u1100\u1161\u00ad\ufe0fمُّ👍🏽 ", min_size=1, max_size=6
+).filter(lambda word: not unicodedata.combining(word[0]))
+TEXT = "".join(f"{word}\n" for word in WORDS).encode()
+
+
+def vocabulary_of(known):
+    return Vocabulary.of("".join(f"{word}\n" for word in known).encode())
+
+
+def test_the_keys_of_four_words_are_those_computed_by_hand():
+    words = ["bank", "C++", "don’t", "c++"]
+    index = Index.of(build_index("".join(f"{word}\n" for word in words).encode(), 4), 4)
+    # The CRC-32 of don't is 0x063120af and that of c++ is 0x6f1ca842; bank has no key.
+    assert [crc32(b"don't"), crc32(b"c++")] == [0x063120AF, 0x6F1CA842]
+    assert index.keys.tolist() == [0x063120AF, 0x6F1CA842, 0x6F1CA842]
+    assert index.key_rows.tolist() == [2, 1, 3]
+
+
+@settings(derandomize=True, deadline=None)
+@given(WORD, st.sampled_from([str, str.lower, str.upper, str.capitalize]))
+def test_spellings_that_are_a_form_of_an_entry_have_its_key(entry, change):
+    vocabulary = vocabulary_of([entry])
+    for word in (change(form) for form in forms(entry)):
+        same = any(spelling in forms(entry) for spelling, _ in spellings(word, "auto"))
+        if same and has_spellings(entry):
+            assert vocabulary.candidates(spelling_key(word)) == [(entry, 0)]
+
+
+def test_keys_of_a_vocabulary_of_several_blocks():
+    known = [f"{name}{i}" for i in range(5_000) for name in ("слово", "ёж", "l’", "c+")]
+    vocabulary = vocabulary_of(known)
+    tokens = tokenize("еж4999 Ёж7 l'1234 C+4321 слово5 слова", vocabulary)
+    assert [t.key for t in tokens] == ["ёж4999", "ёж7", "l’1234", "c+4321", "слово5", None]
+
+
+def test_many_words_with_one_key_are_compared_up_to_a_limit():
+    apostrophes = "’ʼ‘ʻ‛`´＇′"
+    known = [f"a{x}a{y}a{z}a" for x in apostrophes for y in apostrophes for z in apostrophes]
+    candidates = vocabulary_of(known).candidates("a'a'a'a")
+    assert candidates == [(word, row) for row, word in enumerate(known[:MAX_BUCKET_SIZE])]
+
+
+@pytest.mark.parametrize("keys", [[0, 1], [2, 1, 0, 1], [1, 2, 0, 11]])
+def test_invalid_keys_are_found_by_verification(model_folder, keys):
+    """Half of the numbers are keys, and half are rows: not sorted, or a row of none of 11 words."""
+    replace(model_folder, INDEX, saved(np.append(index_of(TEXT), np.array(keys, "<u4"))))
+    if keys == [0, 1]:
+        read_model(model_folder, verify=True)
+    else:
+        expected = "index.npy has keys that are not sorted, or have a wrong row."
+        assert read_error(model_folder) == expected
+
+
+def test_a_key_with_a_wrong_row_finds_nothing_or_an_error():
+    def vocabulary(row):
+        keys = np.array([crc32(b"don't"), row], "<u4")
+        return Vocabulary(TEXT, Index.of(np.append(index_of(TEXT), keys), 11))
+
+    assert tokenize("don't", vocabulary(3))[0].key != WORDS[3]
+    with pytest.raises(ModelFolderError, match=r"index\.npy is damaged\."):
+        vocabulary(11).candidates("don't")
+
+
+@pytest.mark.parametrize("languages", [["tr"], ["en", "AZ-latn"], ["en"]])
+def test_the_languages_of_the_manifest_decide_on_the_dotless_i(tmp_path, languages):
+    vocabulary = tiny_model(tmp_path, languages=languages).vocabulary
+    assert vocabulary.turkic is (languages != ["en"])
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(WORD, min_size=1, max_size=9, unique=True), st.lists(WORD, max_size=9))
+def test_tokens_are_those_of_a_dict_of_keys(known, others):
+    vocabulary, expected = vocabulary_of(known), AllWords(*known)
+    for text in ["".join(known), " ".join(known + others), *others]:
+        assert tokenize(text, vocabulary) == tokenize(text, expected)

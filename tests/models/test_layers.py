@@ -13,20 +13,21 @@ from polyseme.engine.layers import (
     Projection,
     Residual,
 )
-from polyseme.tokenizer import tokenize
 from tests.engine.cases import random_layer
 from tests.tiny import full_layer, normal, projection, tiny_model
 
 RNG = np.random.default_rng(3)
-SQUARE = {name: projection(RNG, 5, 5) for name in ("query", "key", "value")}
-
-
 KINDS = {
     "parameter-free": [Layer()],
-    "one head": [Layer(**SQUARE)],
-    "several heads": [full_layer(4)],
     "biases alone": [
         Layer(query=Projection(bias=normal(RNG, 5)), output=Projection(bias=normal(RNG, 5)))
+    ],
+    "other orders in memory": [
+        Layer(
+            query=Projection(np.asfortranarray(normal(RNG, 5, 6)), normal(RNG, 12)[::2]),
+            key=Projection(normal(RNG, 5, 12)[:, ::2]),
+            scoring=Scoring(position_bias=normal(RNG, 1, 13)[:, ::-1]),
+        )
     ],
     "a stack": [full_layer(5), full_layer(6), full_layer(7)],
     "a stack without weights": [Layer(), Layer(scoring=Scoring(scale=False))],
@@ -103,32 +104,3 @@ def storable(layer):
 def test_a_random_layer_round_trips_array_by_array(tmp_path, seed):
     layer = storable(random_layer(np.random.default_rng(seed), 5))
     assert_same(layer, tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
-
-
-@pytest.mark.parametrize(
-    "view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=-1)[..., ::2], lambda x: x[::-1]]
-)
-def test_weights_of_any_memory_order_round_trip(tmp_path, view):
-    def viewed(part):
-        return Projection(view(part.weight), view(part.bias))
-
-    layer = full_layer(1)
-    inner, outer = viewed(layer.feed_forward.inner), viewed(layer.feed_forward.outer)
-    layer = replace(
-        layer,
-        **{name: viewed(getattr(layer, name)) for name in ("query", "key", "value", "output")},
-        scoring=replace(layer.scoring, position_bias=view(layer.scoring.position_bias)),
-        feed_forward=FeedForward(inner, outer),
-    )
-    assert_same(layer, tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
-
-
-def test_the_word_bias_round_trips_and_is_used_for_sentences(tmp_path):
-    layer = Layer(scoring=Scoring(word_bias=True))
-    model = tiny_model(tmp_path, layers=[layer], word_bias=BIAS)
-    assert np.array_equal(model.word_bias, BIAS)
-    tokens = tokenize("apple Apple bank zebra river apple didn't high-end", model.vocabulary)
-    sentence = model.sentence(tokens)
-    expected = [0 if t.row is None else model.word_bias[t.row] for t in tokens]
-    assert sentence.word_bias.tolist() == expected
-    assert sentence.word_bias.dtype == np.float32

@@ -1,19 +1,26 @@
-"""`Registry` looks models up by name, never uses a name as a path, and reads a model once."""
+"""`Registry` finds models by name, reads each once, and notices what changes in their folders."""
 
+import gc
 import os
 import re
+import shutil
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
 
 from polyseme.errors import ModelFolderError, UnknownModelError
+from polyseme.models import reader as reader_module
 from polyseme.models import registry as registry_module
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry, find_models
-from tests.models.damage import MANIFEST, VECTORS, path
-from tests.models.versions import version_of, write_broken
+from tests.models.damage import MANIFEST, VECTORS, VOCABULARY, path
+from tests.models.versions import call_after_reading, version_of, write, write_broken
 from tests.tiny import write_tiny
+
+WAIT = 30
+"""Seconds after which a thread has failed."""
 
 
 @pytest.fixture
@@ -30,16 +37,36 @@ def reads(monkeypatch):
     return names
 
 
-def registry_of(models_dir, default="one", **options):
-    return Registry([models_dir], default, **options)
-
-
-def test_without_a_name_the_default_model_is_returned(models_dir):
-    registry = registry_of(models_dir)
-    assert registry.default == "one"
-    assert registry.model().manifest.name == "one"
-    assert registry.model() is registry.model("one")
+def test_a_model_is_loaded_on_first_use_and_kept(models_dir, registry, reads):
+    assert (registry.default, reads) == ("one", [])
+    first = registry.model()
+    assert first.manifest.name == "one"
+    assert registry.model() is registry.model("one") is first
+    assert reads == ["one"]
     assert version_of(registry.model("two")) == 1
+    write_broken(models_dir / "one")
+    reads.clear()
+    Registry([models_dir], "two").load()
+    assert reads == ["two"]
+    Registry([models_dir], "two", preload=True).load()
+    assert reads == ["two", "one", "two"]
+
+
+def test_concurrent_first_uses_read_a_model_once(registry, reads):
+    start = threading.Barrier(8)
+    models = []
+
+    def use_model():
+        start.wait()
+        models.append(registry.model())
+
+    threads = [threading.Thread(target=use_model) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len({id(model) for model in models}), len(models)) == (1, 8)
+    assert reads == ["one"]
 
 
 HOSTILE = [
@@ -58,47 +85,34 @@ HOSTILE = [
 ]
 
 
-def test_a_hostile_name_is_unknown(models_dir):
-    registry = registry_of(models_dir)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_unknown(registry, name):
     names = r"(; did you mean `(one|two)`\?|\.) Available: one, two\."
     for get in (registry.model, registry.manifest, registry.folder):
-        for name in HOSTILE:
-            with pytest.raises(UnknownModelError) as caught:
-                get(name)
-            assert re.fullmatch(f"There is no model of this name{names}", caught.value.detail)
-            message = f"No model is named {re.escape(repr(name))}{names}"
-            assert re.match(message, str(caught.value))
+        with pytest.raises(UnknownModelError) as caught:
+            get(name)
+        assert re.fullmatch(f"There is no model of this name{names}", caught.value.detail)
+        assert re.match(f"No model is named {re.escape(repr(name))}{names}", str(caught.value))
 
 
-def test_the_models_of_a_folder_are_listed_with_the_bundled_ones(models_dir):
+def test_models_are_folders_with_a_valid_name_and_a_manifest(models_dir, tmp_path):
+    (models_dir / "file").write_text("x")
+    write_tiny(models_dir / "fine").rename(models_dir / ".hidden")
+    write_tiny(models_dir / "fine").rename(models_dir / "with space")
+    (models_dir / "empty").mkdir()
+    (models_dir / "pipe").mkdir()
+    os.mkfifo(models_dir / "pipe" / MANIFEST)
+    assert find_models([models_dir]) == {name: models_dir / name for name in ("one", "two")}
+    assert find_models([tmp_path / "nowhere", models_dir / "file"]) == {}
     bundled = set(find_models([bundled_models()]))
     assert set(Registry.of(models_dir, "one").names) == bundled | {"one", "two"}
     assert set(Registry.of(None, "one").names) == bundled
 
 
-def test_a_missing_folder_has_no_models(tmp_path):
-    assert find_models([tmp_path / "nowhere"]) == {}
-    (tmp_path / "file").write_text("x")
-    assert find_models([tmp_path / "file"]) == {}
-
-
-def test_only_folders_with_a_valid_name_are_models(models_dir):
-    (models_dir / "file").write_text("x")
-    write_tiny(models_dir / "fine").rename(models_dir / ".hidden")
-    write_tiny(models_dir / "fine").rename(models_dir / "with space")
-    assert set(find_models([models_dir])) == {"one", "two"}
-
-
-def test_a_folder_without_a_manifest_is_not_a_model(models_dir):
-    (models_dir / "empty").mkdir()
-    assert set(find_models([models_dir])) == {"one", "two"}
-
-
-def test_an_unreadable_folder_is_reported(models_dir, monkeypatch):
+def test_an_unreadable_folder_is_reported(registry, monkeypatch):
     def forbidden(_path):
         raise PermissionError
 
-    registry = registry_of(models_dir)
     registry.model("two")
     monkeypatch.setattr(Path, "iterdir", forbidden)
     for read in (registry.states, registry.model):
@@ -108,25 +122,8 @@ def test_an_unreadable_folder_is_reported(models_dir, monkeypatch):
     assert registry.model("two")
 
 
-def test_a_model_is_loaded_on_first_use_and_kept(models_dir, reads):
-    registry = registry_of(models_dir)
-    assert reads == []
-    first = registry.model()
-    assert registry.model() is first
-    assert reads == ["one"]
-
-
-def test_load_reads_the_default_model_or_all_with_preload(models_dir, reads):
-    registry_of(models_dir).load()
-    assert reads == ["one"]
+def test_a_broken_model_is_tried_again(models_dir, registry, caplog):
     write_broken(models_dir / "one")
-    registry_of(models_dir, preload=True).load()
-    assert reads == ["one", "one", "two"]
-
-
-def test_a_broken_model_is_tried_again(models_dir, caplog):
-    write_broken(models_dir / "one")
-    registry = registry_of(models_dir)
     messages = set()
     for _ in range(3):
         with pytest.raises(ModelFolderError) as caught:
@@ -143,15 +140,24 @@ def test_a_broken_model_is_tried_again(models_dir, caplog):
     assert registry.state("one").manifest.source == "repaired"
 
 
-def test_the_state_of_a_model_is_known_without_loading_it(models_dir, reads):
-    registry = registry_of(models_dir)
+def test_the_state_of_a_model_is_known_without_loading_it(models_dir, registry, reads, monkeypatch):
     registry.model()
     assert {n: (s.status, s.problem) for n, s in registry.states().items()} == {
         "one": ("loaded", None),
         "two": ("unloaded", None),
     }
-    assert registry.state("two").manifest == registry.manifest("two")
-    assert registry.state("two").created == int((models_dir / "two" / MANIFEST).stat().st_mtime)
+    state = registry.state("two")
+    assert state.manifest == registry.manifest("two")
+    assert state.created == int((models_dir / "two" / MANIFEST).stat().st_mtime)
+    assert registry.state("one").created == int((models_dir / "one" / MANIFEST).stat().st_mtime)
+    # The manifest is parsed again only after a change.
+    parsed = []
+    read = registry_module.read_manifest
+    monkeypatch.setattr(registry_module, "read_manifest", lambda f: parsed.append(f) or read(f))
+    assert registry.state("two").manifest.source == "version 1"
+    assert not parsed
+    write(models_dir / "two", 2)
+    assert registry.state("two").manifest.source == "version 2"
     assert reads == ["one"]
 
 
@@ -163,55 +169,167 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("problem", DAMAGES)
-def test_problems_outside_the_arrays_are_found_without_reading_them(models_dir, reads, problem):
+def test_problems_outside_the_arrays_are_found_without_reading_them(
+    models_dir, registry, reads, problem
+):
     DAMAGES[problem](models_dir / "two")
-    state = registry_of(models_dir).state("two")
-    found = re.sub("-[0-9a-f]{16}", "", state.problem)
-    assert (state.status, found, state.manifest) == ("broken", problem, None)
+    state = registry.state("two")
+    message = re.sub("-[0-9a-f]{16}", "", state.problem)
+    assert (state.status, message, state.manifest) == ("broken", problem, None)
     assert reads == []
+    for get in (registry.model, registry.manifest):
+        with pytest.raises(ModelFolderError) as caught:
+            get("two")
+        assert caught.value.detail == state.problem
+
+
+def test_a_new_model_is_found_and_a_removed_one_is_unknown(models_dir, registry):
+    table = weakref.ref(registry.model("two").vectors)
+    with pytest.raises(UnknownModelError):
+        registry.model("three")
+    write(models_dir / "three", 3)
+    (models_dir / "two").rename(models_dir / ".two")
+    assert registry.names == ["one", "three"]
+    assert list(registry.states()) == ["one", "three"]
+    assert table() is None
+    assert version_of(registry.model("three")) == 3
+    before = registry.model("one")
+    (models_dir / "one").rename(models_dir / ".one")
+    with pytest.raises(UnknownModelError):
+        registry.model("one")
+    assert not registry.ready()
+    (models_dir / ".one").rename(models_dir / "one")
+    assert registry.ready()
+    assert registry.model("one") is not before
+
+
+def test_a_changed_model_is_reloaded_and_an_unchanged_one_kept(models_dir, registry, caplog):
+    caplog.set_level("INFO", "polyseme")
+    one, two = registry.model("one"), registry.model("two")
+    write(models_dir / "two", 2)
+    assert registry.model("one") is one
+    assert version_of(registry.model("two")) == 2
+    assert version_of(two) == 1
+    assert caplog.messages == ["polyseme: changed model: two"]
+
+
+REPLACEMENTS = {
+    "nothing": lambda _: None,
+    "a pipe": os.mkfifo,
+    "a folder": os.mkdir,
+    "a link to itself": lambda file: file.symlink_to(file.name),
+    "a link to zeros": lambda file: file.symlink_to("/dev/zero"),
+    "another file": lambda file: file.write_bytes(b"x"),
+}
+
+
+@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
+@pytest.mark.parametrize("name", [VECTORS, VOCABULARY])
+def test_a_damaged_folder_keeps_the_loaded_model(models_dir, registry, caplog, name, replace):
+    before = registry.model("two")
+    file = path(models_dir / "two", name)
+    file.unlink()
+    replace(file)
+    for _ in range(2):
+        assert registry.model("two") is before
+    state = registry.state("two")
+    assert (state.status, state.manifest.source) == ("loaded", "version 1")
+    assert state.problem
+    shutil.rmtree(models_dir / "two")
+    write_broken(models_dir / "two")
+    assert registry.model("two") is before
+    problem = registry.state("two").problem
+    assert problem.endswith(": the number of bytes differs from manifest.json.")
+    assert caplog.messages[-1] == f"polyseme: two: {problem}"
+    shutil.rmtree(models_dir / "two")
+    write(models_dir / "two", 2)
+    assert version_of(registry.model("two")) == 2
+    assert registry.state("two").problem is None
+
+
+def test_a_model_in_a_later_directory_takes_precedence_while_it_exists(models_dir, tmp_path):
+    later = tmp_path / "later"
+    registry = Registry([models_dir, later], "one")
+    assert version_of(registry.model()) == 1
+    write(later / "one", 2)
+    assert version_of(registry.model()) == 2
+    assert (registry.names, registry.folder("one")) == (["one", "two"], later / "one")
+    assert version_of(Registry([later, models_dir], "one").model()) == 1
+    later.rename(tmp_path / "away")
+    assert version_of(registry.model()) == 1
+
+
+def test_a_model_replaced_after_its_manifest_is_read_is_read_again(models_dir, monkeypatch):
+    """The files that the manifest names have been removed."""
+    versions = iter([2, 3])
+    read_manifest = reader_module.read_manifest
+
+    def replace_after_reading(folder):
+        manifest = read_manifest(folder)
+        if version := next(versions, None):
+            monkeypatch.setattr(reader_module, "read_manifest", read_manifest)
+            write(models_dir / "one", version)
+            monkeypatch.setattr(reader_module, "read_manifest", replace_after_reading)
+        return manifest
+
+    monkeypatch.setattr(reader_module, "read_manifest", replace_after_reading)
+    assert version_of(Registry([models_dir], "one").model()) == 3
+
+
+def test_a_model_replaced_after_it_is_read_is_found_by_the_next_request(
+    models_dir, registry, monkeypatch
+):
+    versions = iter([2])
+
+    def write_next():
+        if version := next(versions, None):
+            write(models_dir / "one", version)
+
+    call_after_reading(monkeypatch, models_dir / "one", write_next)
+    assert version_of(registry.model()) == 1
+    assert version_of(registry.model()) == 2
+
+
+def test_a_model_that_does_not_fit_into_memory_is_broken(registry, monkeypatch):
+    def out_of_memory(_folder):
+        raise MemoryError
+
+    monkeypatch.setattr(registry_module, "read_model", out_of_memory)
     with pytest.raises(ModelFolderError) as caught:
-        registry_of(models_dir).model("two")
-    assert caught.value.detail == state.problem
+        registry.model()
+    assert caught.value.detail == "the model's files cannot be read or do not fit into memory."
 
 
-def test_a_pipe_is_not_a_manifest(models_dir):
-    (models_dir / "two" / MANIFEST).unlink()
-    os.mkfifo(models_dir / "two" / MANIFEST)
-    assert registry_of(models_dir).names == ["one"]
+def test_loading_a_model_does_not_block_loaded_ones(models_dir, registry, monkeypatch):
+    reading, go_on = threading.Event(), threading.Event()
+
+    def pause():
+        reading.set()
+        assert go_on.wait(WAIT)
+
+    registry.model("one")
+    call_after_reading(monkeypatch, models_dir / "two", pause)
+    loading = threading.Thread(target=registry.model, args=("two",))
+    loading.start()
+    assert reading.wait(WAIT)
+    assert version_of(registry.model("one")) == 1
+    assert registry.state("two").status == "unloaded"
+    go_on.set()
+    loading.join(WAIT)
+    assert registry.state("two").status == "loaded"
 
 
-def test_a_manifest_is_parsed_again_only_after_a_change(models_dir, monkeypatch):
-    parsed = []
-    read_manifest = registry_module.read_manifest
-    monkeypatch.setattr(
-        registry_module,
-        "read_manifest",
-        lambda folder: parsed.append(folder) or read_manifest(folder),
-    )
-    registry = registry_of(models_dir)
-    assert registry.state("two").manifest.source == "version 1"
-    parsed.clear()
-    for _ in range(3):
-        assert registry.state("two").manifest.source == "version 1"
-    assert not parsed
-    write_tiny(models_dir / "two", source="new")
-    assert registry.state("two").manifest.source == "new"
-
-
-def test_concurrent_first_uses_read_a_model_once(models_dir, reads):
-    registry = registry_of(models_dir)
-    start = threading.Barrier(8)
-    found = []
-
-    def use_model():
-        start.wait()
-        found.append(registry.model())
-
-    threads = [threading.Thread(target=use_model) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({id(model) for model in found}) == 1
-    assert len(found) == 8
-    assert reads == ["one"]
+def test_an_old_model_is_released_after_its_last_use(models_dir, registry):
+    used = registry.model("two")
+    tables = weakref.ref(used.vectors), weakref.ref(registry.model("one").vectors)
+    write(models_dir / "two", 2)
+    write(models_dir / "one", 2)
+    gc.disable()
+    try:
+        registry.model("one")
+        registry.model("two")
+        assert [table() is None for table in tables] == [False, True]
+        del used
+        assert [table() is None for table in tables] == [True, True]
+    finally:
+        gc.enable()

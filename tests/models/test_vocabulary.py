@@ -2,7 +2,6 @@
 
 import os
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from tests.models.damage import (
     read_error,
     replace,
 )
-from tests.tiny import WORDS, tiny_model
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 WORD = st.text(CHARACTERS | st.sampled_from("ab\0\r\x85\u2028 "), min_size=1, max_size=6)
@@ -58,14 +56,6 @@ def test_a_word_that_is_not_utf_8_is_found_when_it_is_used(model_folder):
         vocabulary.word(0)
 
 
-def test_a_word_may_contain_any_character_except_the_line_feed(tmp_path):
-    words = ["a\0b", "\0", "\0a", "a\0", "a\x85b", "a\u2028b", "a\xa0b", "\r", "a\r", " ", "\ufeff"]
-    words += ["👩‍👩‍👧", "a" * 5000, "a"]
-    model = tiny_model(tmp_path, words=words, vectors=np.ones((len(words), 5), np.float32))
-    assert [model.vocabulary.row(word) for word in words] == list(range(len(words)))
-    assert [model.vocabulary.word(row) for row in range(len(words))] == words
-
-
 @pytest.mark.parametrize("bad", [b"\xe2\x82", b"", b"x" * (1 << 16)])
 @pytest.mark.parametrize("line", [1, 4096, 4097, 8191, 8192, 10_000])
 def test_lines_are_counted_across_blocks(bad, line):
@@ -74,12 +64,7 @@ def test_lines_are_counted_across_blocks(bad, line):
     with pytest.raises(ModelFolderError) as caught:
         count_lines(b"".join(one + b"\n" for one in lines))
     assert caught.value.detail.endswith(f" in line {line}.")
-
-
-def test_a_word_of_64_kib_is_rejected():
-    with pytest.raises(ModelFolderError) as caught:
-        vocabulary_of(["first", "a" * (1 << 16), "last"])
-    assert caught.value.detail == "vocabulary.txt has a word of 64 KiB or more, in line 2."
+    assert ("has a word of 64 KiB or more" in caught.value.detail) == (len(bad) > 2)
 
 
 def test_a_vocabulary_of_4_gib_is_rejected_before_it_is_read(model_folder):
@@ -97,8 +82,8 @@ def vocabulary_of(words):
 
 @settings(derandomize=True)
 @given(st.lists(WORD, min_size=1, max_size=30, unique=True), st.lists(WORD, max_size=5))
-@example(["a", "a\0"], ["a\0b", "\0"])
-@example(["a", "ab", "abc"], ["", "abcd", "b"])
+@example(["a", "a\0", "\0a", "a\x85b", "a\u2028b", " ", "\r", "\ufeff", "a" * 5000], ["a\0b", "\0"])
+@example(["a", "ab", "abc"], ["", "abcd", "b", "\n", "\udcff"])
 def test_rows_and_words_are_inverse(words, others):
     vocabulary = vocabulary_of(words)
     assert len(vocabulary) == len(words)
@@ -106,13 +91,6 @@ def test_rows_and_words_are_inverse(words, others):
     assert [vocabulary.word(row) for row in range(len(words))] == words
     for other in others:
         assert (vocabulary.row(other) is None) == (other not in words)
-
-
-@pytest.mark.parametrize(
-    "word", ["", "zebra", "appl", "apples", "APPLe", "apple ", "apple\0", "\n"]
-)
-def test_an_unknown_word_has_no_row(word):
-    assert vocabulary_of(WORDS).row(word) is None
 
 
 @settings(derandomize=True)
@@ -124,7 +102,3 @@ def test_a_repeated_word_is_rejected_with_its_second_line(words, data):
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(repeated)
     assert caught.value.detail == f"vocabulary.txt has a word twice, in line {second + 1}."
-
-
-def test_a_lone_surrogate_has_no_row():
-    assert vocabulary_of(WORDS).row("\udcff") is None

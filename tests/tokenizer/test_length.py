@@ -1,7 +1,5 @@
 """Words have a maximum length, so that the work of tokenization is linear in the text."""
 
-import tracemalloc
-
 import pytest
 
 from polyseme.tokenizer import (
@@ -11,12 +9,11 @@ from polyseme.tokenizer import (
     resolve_all,
     spellings,
     tokenize,
-    words,
 )
 from tests.tokenizer.hostile import TEXTS, Work
 from tests.tokenizer.vocabularies import Vocabulary
 
-SIZE = 4000
+SIZE = 2000
 GROWTH = 9
 """The largest factor by which NFC and upper case lengthen a word, 3 each."""
 
@@ -28,7 +25,6 @@ def work(monkeypatch):
 
 WAYS = {
     "a text": lambda tokenizer, text: tokenizer.tokens(text),
-    "lower case": lambda tokenizer, text: tokenizer.tokens(text, "lower"),
     "phrases": lambda tokenizer, text: tokenizer.join(tokenizer.tokens(text), "auto", text),
     "a list of one word": lambda tokenizer, text: tokenizer.look_up([text]),
     "a list of words": lambda tokenizer, text: tokenizer.join(tokenizer.look_up(text.split())),
@@ -52,24 +48,13 @@ def test_twice_the_text_is_at_most_twice_the_work(work, name, way):
 @pytest.mark.parametrize("name", TEXTS)
 def test_with_a_limit_the_work_does_not_depend_on_the_text(work, name):
     found = []
-    for size in (SIZE, 4 * SIZE):
+    for size in (2 * SIZE, 8 * SIZE):
         before = work.tokens
         tokens = Tokenizer(work, work.composes).tokens(TEXTS[name](size), max_tokens=10)
         assert len(tokens) <= 10 + MAX_WORD_LENGTH
         found.append(work.tokens - before)
     # A word of 250 characters is resolved whole, by its contraction, and twice by its pieces.
     assert found[1] <= found[0] <= 10 * (3 + 2 * MAX_WORD_LENGTH)
-
-
-@pytest.mark.parametrize("unit", ["1,", "a-", "é’", "!", "👩\u200d"])
-def test_the_memory_does_not_depend_on_the_length_of_a_word(unit):
-    text = unit * (1_000_000 // len(unit))
-    tracemalloc.start()
-    try:
-        assert all(end - start >= 1 for start, end in words(text))
-        assert tracemalloc.get_traced_memory()[1] < 40 << 20
-    finally:
-        tracemalloc.stop()
 
 
 LONG = {
@@ -107,13 +92,11 @@ def test_a_word_of_the_maximum_length_is_found_split_and_composed(case):
     word = "x" * MAX_WORD_LENGTH
     assert tokenize(word, Vocabulary(word), case)[0].key == word
     assert tokenize(word, Vocabulary(), case, str.isalpha)[0].composed == word
+    ligatures = "\ufb03" * MAX_WORD_LENGTH  # the length is that of the word as written
+    found = tokenize(ligatures, Vocabulary("FFI" * MAX_WORD_LENGTH), case)[0].resolution
+    assert found == ("upper" if case == "auto" else "oov")
     chain = "ox-" * (MAX_WORD_LENGTH // 3)
     assert len(tokenize(chain, Vocabulary("ox", "-"), case)) == 2 * (MAX_WORD_LENGTH // 3)
-
-
-def test_the_length_is_that_of_the_word_as_written():
-    word = "\ufb03" * MAX_WORD_LENGTH
-    assert tokenize(word, Vocabulary("FFI" * MAX_WORD_LENGTH))[0].resolution == "upper"
 
 
 def test_a_phrase_of_long_words_is_not_looked_up():

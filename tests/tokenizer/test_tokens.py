@@ -16,13 +16,12 @@ from tests.tokenizer.vocabularies import (
     word_spans,
 )
 
-CASES = ["auto", "exact", "lower"]
-cases = st.sampled_from(CASES)
+cases = st.sampled_from(["auto", "exact", "lower"])
 
 
 @PROPERTY
 @given(texts_with_vocabularies(), cases)
-def test_tokens_slice_back_from_the_text_and_leave_out_only_white_space(both, case):
+def test_tokens_slice_back_from_the_text_and_have_an_entry_or_none(both, case):
     text, vocabulary = both
     reached = 0
     for token in tokenize(text, vocabulary, case):
@@ -30,19 +29,11 @@ def test_tokens_slice_back_from_the_text_and_leave_out_only_white_space(both, ca
         assert text[token.start : token.end] == token.text
         assert GAP.fullmatch(text, reached, token.start)
         reached = token.end
-    assert GAP.fullmatch(text, reached)
-
-
-@PROPERTY
-@given(texts_with_vocabularies(), cases)
-def test_a_token_has_an_entry_or_is_reported_as_unknown(both, case):
-    text, vocabulary = both
-    for token in tokenize(text, vocabulary, case):
         if token.resolution == "oov":
-            assert token.key is None
-            assert token.row is None
+            assert (token.key, token.row) == (None, None)
         else:
             assert vocabulary.rows[token.key] == token.row
+    assert GAP.fullmatch(text, reached)
 
 
 @PROPERTY
@@ -90,16 +81,10 @@ def token_texts(text, *known, case="auto"):
     [
         ("didn't", ["did", "n't", "didn't"], ["didn't"]),
         ("didn't", ["did", "n't", "didn", "t", "'"], ["did", "n't"]),
-        ("can't", ["ca", "n't", "can"], ["ca", "n't"]),
-        ("won't", ["wo", "n't"], ["wo", "n't"]),
-        ("DIDN'T", ["did", "n't"], ["DID", "N'T"]),
         ("didn’t", ["did", "n't"], ["did", "n’t"]),
         ("John's", ["John", "'s"], ["John", "'s"]),
-        ("John’s", ["John", "'s"], ["John", "’s"]),
         ("they're", ["they", "'re"], ["they", "'re"]),
         ("I've", ["I", "'ve"], ["I", "'ve"]),
-        ("we'll", ["we", "'ll"], ["we", "'ll"]),
-        ("he'd", ["he", "'d"], ["he", "'d"]),
         ("I'm", ["I", "'m"], ["I", "'m"]),
         ("she'd've", ["she", "'", "d", "'ve"], ["she", "'", "d", "'ve"]),
         ("Qzx's", ["'s", "hat"], ["[Qzx's]"]),
@@ -115,34 +100,26 @@ def token_texts(text, *known, case="auto"):
         ("out-of-date", ["out", "of", "date", "-"], ["out", "-", "of", "-", "date"]),
         ("3.14", ["3.14", "3", ".", "14"], ["3.14"]),
         ("3.14", ["3", ".", "14"], ["3", ".", "14"]),
-        ("1,000", ["1", ",", "000"], ["1", ",", "000"]),
         ("1:30", ["1", ":", "30"], ["[1:30]"]),
         ("1:3", ["1", ":", "3"], ["1", ":", "3"]),
         ("1990s", ["1990", "s"], ["1990", "s"]),
         ("1990s", ["1990s", "1990", "s"], ["1990s"]),
-        ("5qzx", ["5", "qzx"], ["5", "qzx"]),
         ("B2B", ["B", "2"], ["B", "2", "B"]),
         ("AT&T", ["AT", "&", "T"], ["AT", "&", "T"]),
-        ("snake_case", ["snake", "_", "case"], ["snake", "_", "case"]),
         ("end.Start", ["end", ".", "start"], ["end", ".", "Start"]),
-        ("U.S.", ["U.S."], ["U.S."]),
         ("u.s.", ["U.S."], ["u.s."]),
         ("U.S.", ["U", "S", "."], ["U", ".", "S", "."]),
         ("e.g.", ["e.g"], ["[e.g.]"]),
         ("🇹🇹", ["🇹"], ["[🇹🇹]"]),
         ("...", ["...", "."], ["..."]),
         ("...", ["."], [".", ".", "."]),
-        ("--", ["-"], ["-", "-"]),
-        ("!!!", ["!"], ["!", "!", "!"]),
         ("!!!", ["?"], ["[!!!]"]),
         ("…", ["..."], ["…"]),
         ("aaa", ["a"], ["[aaa]"]),
-        ("111", ["1"], ["[111]"]),
         ("https://a.example/b", ["qzx"], ["[https://a.example/b]"]),
         ("me@mail.example", ["qzx"], ["[me@mail.example]"]),
         ("👩🏽\u200d🚒", ["👩", "🚒"], ["[👩🏽\u200d🚒]"]),
         ("👍🏽", ["👍🏽"], ["👍🏽"]),
-        ("unknown", ["un", "known"], ["[unknown]"]),
     ],
 )
 def test_an_unknown_word_is_split_if_its_pieces_are_known(word, known, expected):
@@ -201,25 +178,21 @@ def with_phrases(text, *known, case="auto"):
     whole = tokenizer.join(tokenizer.tokens(text, case), case, text)
     words = tokenizer.join(tokenizer.look_up(text.split(), case), case)
     assert [(t.key, t.resolution) for t in words] == [(t.key, t.resolution) for t in whole]
-    return [(t.text, t.start, t.end, t.key, t.resolution) for t in whole], [t[:3] for t in words]
+    assert {(t.start, t.end) for t in words} == {(None, None)}
+    assert [t.text for t in words] == [" ".join(t.text.split()) for t in whole]
+    return [(t.text, t.start, t.end, t.key, t.resolution) for t in whole]
 
 
 def test_the_longest_phrase_of_the_vocabulary_is_one_token():
     known = ("New_York", "New_York_City", "new", "york", "city", "well-known", "a_b_c_d_e")
-    tokens, words = with_phrases("a well known New  York City new york", *known)
-    assert tokens == [
+    assert with_phrases("a well known New  York City new york", *known) == [
         ("a", 0, 1, None, "oov"),
         ("well known", 2, 12, "well-known", "exact"),
         ("New  York City", 13, 27, "New_York_City", "exact"),
         ("new", 28, 31, "new", "exact"),
         ("york", 32, 36, "york", "exact"),
     ]
-    assert words[:3] == [
-        ("a", None, None),
-        ("well known", None, None),
-        ("New York City", None, None),
-    ]
-    assert len(with_phrases("a b c d e", *known)[0]) == 5
+    assert len(with_phrases("a b c d e", *known)) == 5
 
 
 @pytest.mark.parametrize(
@@ -229,29 +202,19 @@ def test_the_longest_phrase_of_the_vocabulary_is_one_token():
         ("new york", "auto", "new_york", "exact"),
         ("South east", "auto", "South_east", "exact"),
         ("south East", "auto", "South_east", "capitalised"),
-        ("New York", "exact", None, None),
         ("New York", "lower", "new_york", "lower"),
+        ("a b", "auto", "A_b", "capitalised"),  # an underscore is tried before a hyphen
+        ("Route  66", "auto", "route 66", "lower"),
+        ("NEW zealand", "auto", "new zealand", "lower"),
+        ("New York", "exact", None, None),
+        ("- -", "auto", None, None),
     ],
 )
 def test_phrases_follow_the_case_policy(text, case, key, resolution):
-    tokens, _ = with_phrases(text, "new_york", "South_east", case=case)
-    assert tokens == ([(text, 0, len(text), key, resolution)] if key else tokens[:2])
+    known = ("new_york", "South_east", "a-b", "A_b", "route 66", "new zealand", "---", "-")
+    tokens = with_phrases(text, *known, case=case)
     assert len(tokens) == (1 if key else 2)
-
-
-def test_a_phrase_has_no_punctuation_and_an_underscore_is_tried_first():
-    assert len(with_phrases("- -", "---", "-")[0]) == 2
-    assert with_phrases("a b", "a-b", "A_b")[0][0][3] == "A_b"
-
-
-def test_an_entry_of_a_phrase_may_have_spaces():
-    tokens, words = with_phrases("Route  66 to NEW york", "route 66", "new york", "to")
-    assert [token[::3] for token in tokens] == [
-        ("Route  66", "route 66"),
-        ("to", "to"),
-        ("NEW york", "new york"),
-    ]
-    assert words[0] == ("Route 66", None, None)
+    assert not key or tokens == [(text, 0, len(text), key, resolution)]
 
 
 def first_spelling(word, known, case):
@@ -280,14 +243,6 @@ def test_spellings_are_looked_up_in_the_documented_order(word, others, case):
 @pytest.mark.parametrize(
     ("case", "word", "known", "key", "resolution"),
     [
-        ("auto", "Apple", ["APPLE", "Apple", "apple"], "Apple", "exact"),
-        ("auto", "Apple", ["APPLE", "apple"], "apple", "lower"),
-        ("auto", "apple", ["APPLE", "Apple"], "Apple", "capitalised"),
-        ("auto", "aPPLE", ["APPLE", "Apple", "apple"], "apple", "lower"),
-        ("auto", "aPPLE", ["APPLE", "Apple"], "Apple", "capitalised"),
-        ("auto", "nato", ["NATO"], "NATO", "upper"),
-        ("auto", "Nato", ["NATO"], "NATO", "upper"),
-        ("auto", "NATO", ["NATO", "nato"], "NATO", "exact"),
         ("auto", "mcdonald", ["McDonald"], None, "oov"),
         ("auto", "high-End", ["High-end"], "High-end", "capitalised"),
         ("auto", "STRASSE", ["straße"], "straße", "lower"),
@@ -301,11 +256,6 @@ def test_spellings_are_looked_up_in_the_documented_order(word, others, case):
         ("lower", "STRASSE", ["straße"], "straße", "lower"),
         ("exact", "STRASSE", ["straße"], None, "oov"),
         ("auto", "straße", ["STRASSE"], "STRASSE", "upper"),
-        ("exact", "Apple", ["apple", "APPLE"], None, "oov"),
-        ("exact", "Apple", ["Apple"], "Apple", "exact"),
-        ("lower", "Apple", ["Apple", "apple"], "apple", "lower"),
-        ("lower", "apple", ["Apple", "apple"], "apple", "exact"),
-        ("lower", "Apple", ["Apple", "APPLE"], None, "oov"),
     ],
 )
 def test_the_case_policy_selects_the_entry(case, word, known, key, resolution):
@@ -321,7 +271,6 @@ NFD, NFC = "cafe\u0301", "caf\u00e9"
     ("word", "known", "key", "resolution"),
     [
         (NFD, NFC, NFC, "exact"),
-        (NFD, NFD, NFD, "exact"),
         (NFD.upper(), NFC, NFC, "lower"),
         (NFD, NFC.upper(), NFC.upper(), "upper"),
         ("\u1112\u1161\u11ab", "\ud55c", "\ud55c", "exact"),
@@ -333,11 +282,4 @@ NFD, NFC = "cafe\u0301", "caf\u00e9"
 def test_normal_forms_and_apostrophes_do_not_change_the_resolution(word, known, key, resolution):
     for token in (tokenize(word, Vocabulary(known))[0], resolve(word, Vocabulary(known))):
         assert (token.text, token.key, token.resolution) == (word, key, resolution)
-    assert tokenize(f"a {word}", Vocabulary(known))[1].start == 2
-    assert tokenize(f"a {word}", Vocabulary(known))[1].end == 2 + len(word)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_written_form_is_looked_up_before_its_nfc_form(case):
-    token = resolve(NFD, Vocabulary(NFC, NFD), case)
-    assert (token.key, token.resolution) == (NFD, "exact")
+    assert resolve(word, Vocabulary(known, word)).key == word  # the written form is first

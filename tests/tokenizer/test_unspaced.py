@@ -60,7 +60,7 @@ def test_texts_of_other_scripts_and_forms_have_their_entries(text, entries):
     assert [token.key for token in tokenize(text, Vocabulary(*entries))] == entries
 
 
-def test_two_letters_of_han_are_an_unknown_word_rather_than_two_rare_entries():
+def test_two_letters_of_han_are_a_word_rather_than_two_rare_entries():
     filler = [f"filler{i}" for i in range(20_000)]
     assert shown("的鑄鐵", "的", *filler, "鑄", "鐵") == ["的", "(鑄鐵)"]
     assert shown("的鑄鐵", "的", "鑄", "鐵") == ["的", "鑄", "鐵"]
