@@ -3,11 +3,9 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import polyseme
-from polyseme.arrow import Encoder
 from polyseme.bulk.run import ERRORS
 from tests.bulk import SENTENCES, bulk, lines_of, parts, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
@@ -166,12 +164,3 @@ def test_block_of_the_page_reads_the_output_of_the_command(tmp_path, monkeypatch
     exec(block, namespace)
     expected = polyseme.load().encode(SENTENCES)[0].contextual
     assert namespace["sentence"].tobytes() == expected.tobytes()
-
-
-def test_the_page_lists_every_column():
-    page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
-    schema = pa.schema({"text": pa.string()})
-    parts = ("static", "contextual", "features", "attention")
-    for options in ({"include": parts}, {"rows": "tokens"}):
-        for name in Encoder(**options).schema(schema).names:
-            assert f"`{name}`" in page

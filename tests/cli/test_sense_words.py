@@ -51,12 +51,17 @@ def rows_of(folder):
 
 
 def test_each_word_has_an_inventory_and_a_row(corpus, tmp_path):
-    words, folder = words_in(tmp_path, "bank", "loan", "zeppelin"), tmp_path / "found"
+    words, folder = words_in(tmp_path, "bank", "loan", "@sum", "zeppelin"), tmp_path / "found"
+    with corpus.open("a") as file:
+        file.write("\nwe met @sum by the river")
     done = run("senses", "--words", words, corpus, "--save", folder, "--workers", "1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.decode().startswith("2 words in ")
+    assert done.stdout.decode().startswith("3 words in ")
     assert done.stdout.decode().endswith("; 1 word does not occur: zeppelin\n")
-    bank, loan = rows_of(folder)
+    bank, loan, handle = rows_of(folder)
+    # A cell that a spreadsheet would compute begins with an apostrophe.
+    assert (handle["word"], handle["occurrences"]) == ("'@sum", "1")
+    assert load_inventory(folder / "%40sum.senses").word == "@sum"
     stored = load_inventory(folder / "bank.senses")
     assert (bank["word"], int(bank["occurrences"])) == ("bank", 16)
     assert int(bank["senses"]) == len(stored.senses) > 1
@@ -82,21 +87,6 @@ def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
     assert done.returncode == 1 and b"loan.senses is of another model" in done.stderr
     (folder / "loan.senses").write_text("{}")
     assert b"loan.senses: This is not an inventory" in run(*arguments).stderr
-
-
-@pytest.mark.usefixtures("_in_this_process")
-def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(corpus, tmp_path):
-    folder, inventory = tmp_path / "found", tmp_path / "found" / "%40sum.senses"
-    corpus.write_text("\n".join(f"we met @sum by the river on day {n}" for n in range(40)))
-    arguments = ("senses", "--words", words_in(tmp_path, "@sum"), corpus, "--save", folder)
-    run(*arguments, "--workers", "1")
-    senses = load_inventory(inventory)
-    senses.with_labels([f"={n}" for n, _ in enumerate(senses.senses)]).save(inventory)
-    assert run(*arguments).returncode == 0
-    (row,) = rows_of(folder)
-    assert (row["word"], row["labels"][:3]) == ("'@sum", "'=0")
-    assert int(row["occurrences"]) == 40
-    assert float(row["separation"]) == senses.separation
 
 
 def test_a_name_of_a_file_is_safe():

@@ -90,37 +90,6 @@ def test_products_in_parts_are_whole_and_the_same_in_a_stack(n, shape):
         assert np.array_equal(bits(project(rows)), bits(found[place]))
 
 
-def at_offset(array, offset):
-    """A copy of an array at an address `offset` bytes after a multiple of 64."""
-    buffer = np.zeros(array.nbytes + 64 + offset, np.uint8)
-    start = -buffer.ctypes.data % 64 + offset
-    copy = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[:] = array
-    assert copy.ctypes.data % 64 == offset
-    return copy
-
-
-LAYOUTS = {
-    "columns first": np.asfortranarray,
-    "every second column": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-    "every second row": lambda x: np.repeat(x, 2, axis=0)[::2],
-    "an odd address": lambda x: at_offset(x, 1),
-    "rows of a batch": lambda x: np.concatenate([x, x, x])[len(x) : 2 * len(x)],
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_layout_of_memory_changes_no_bit(layout):
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        d, n = int(rng.choice([7, 50, 101])), int(rng.choice([1, 2, 5, 20, 63]))
-        layer, sentence = random_layer(rng, d), random_sentence(rng, n, d)
-        expected = contextualize(sentence, [layer]).contextual
-        other = replace(sentence, vectors=LAYOUTS[layout](sentence.vectors))
-        other = contextualize(other, [layer]).contextual
-        assert np.array_equal(bits(other), bits(expected)), f"seed {seed}, n {n}, d {d}"
-
-
 def digests(lengths):
     """The SHA-256 of the contextual vectors of a sentence of each length."""
     found = []

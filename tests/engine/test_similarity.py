@@ -105,34 +105,6 @@ def test_nearest_has_the_bits_of_float64_for_any_table(
     assert similarities.tobytes() == expected_similarities.tobytes()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 1 << 32),
-    d=st.sampled_from([1, 3, 50, 300, 3000]),
-    dtype=st.sampled_from([np.float16, np.float32, np.int8]),
-    scale=st.integers(-45, 39),
-)
-def test_the_error_of_a_cosine_in_float32_is_less_than_half_the_margin(seed, d, dtype, scale):
-    table = difficult_table(seed, 50, d, dtype, 0)
-    if dtype == np.float32:
-        wide = table.astype(np.float64) * 10.0**scale
-        table = np.clip(wide, -3e38, 3e38).astype(dtype)
-    query = unit(normal(seed, 1, d).astype(np.float64))[0]
-    rough = similarity._first_pass(query, table, norms(table))
-    exact = (unit(table.astype(np.float64)) * query).sum(axis=1)
-    finite = np.isfinite(rough)
-    assert (finite == table.any(axis=1)).all()
-    assert np.abs(rough - exact)[finite].max(initial=0) < similarity._margin(d) / 2
-
-
-def test_every_float16_is_converted_exactly():
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    halves = bits[np.isfinite(bits.view(np.float16))].view(np.float16)[None]
-    wide = np.empty(halves.shape, np.float32)
-    similarity._widen(halves, wide)
-    assert (wide * similarity._FLOAT16_DIVISOR).tobytes() == halves.astype(np.float32).tobytes()
-
-
 def test_no_candidates_give_no_neighbors():
     table = np.zeros((3, 2), np.float32)
     one = np.array([1, 0], np.float32)

@@ -22,7 +22,8 @@ def matrices(seed, **shapes):
 
 
 def embeddings(n=N, d=D, **options):
-    return TraceRequest(tokens=["a"] * n, **matrices(17, embeddings=(n, d)), **options)
+    options = {"tokens": ["a"] * n, **options}
+    return TraceRequest(**matrices(17, embeddings=(n, d)), **options)
 
 
 def projected(q=(N, 6), k=(N, 6), v=(N, 21), **options):
@@ -38,73 +39,36 @@ def steps_of(request, limits=LIMITS):
 
 
 RAGGED = [[1.0, 2.0], [3.0], [4.0, 5.0]]
-MISMATCHES = {
-    "too few embeddings": (
-        TraceRequest(tokens=["a", "b"], **matrices(17, embeddings=(3, 5))),
-        "/embeddings",
-        "has 3 rows for 2 tokens",
-    ),
-    "too few values": (projected(v=(2, 21)), "/values", "has 2 rows for 3 tokens"),
-    "ragged embeddings": (
-        TraceRequest(tokens=["a"] * 3, embeddings=RAGGED),
-        "/embeddings/1",
-        "has 1 numbers, not 2",
-    ),
-    "a ragged weight": (
-        embeddings(d=3, weights=WeightsRequest(value=RAGGED)),
-        "/weights/value/1",
-        "has 1 numbers, not 2",
-    ),
-    "keys of another width": (
-        projected(k=(N, 4)),
-        "/keys",
-        "keys have 4 columns, but queries have 6",
-    ),
-    "key weights of another width": (
-        embeddings(weights=weights(query=(D, 3), key=(D, K))),
-        "/weights/key",
-        "keys have 2 columns, but queries have 3",
-    ),
-    "query weights for other vectors": (
-        embeddings(weights=weights(query=(V, K), key=(D, K))),
-        "/weights/query",
-        "takes vectors of width 7, but the embeddings have 5",
-    ),
-    "value weights for other vectors in columns": (
-        embeddings(weights=weights(value=(D, V)), convention="column"),
-        "/weights/value",
-        "takes vectors of width 7, but the embeddings have 5",
-    ),
-    "an output for other values": (
-        embeddings(weights=weights(value=(D, V), output=(D, D))),
-        "/weights/output",
-        "must be 7 by 5: [h·v, d]",
-    ),
-    "an output for other values in columns": (
-        embeddings(weights=weights(value=(V, D), output=(V, D)), convention="column"),
+QK = {"query": (D, 4), "key": (D, 4)}
+OUTPUT = {"value": (D, V), "output": (D, D)}
+COLUMNS = {"convention": "column"}
+MISMATCHES = [
+    (embeddings(n=2, tokens=["a"] * 3), "/embeddings", "has 2 rows for 3 tokens"),
+    (projected(v=(2, 21)), "/values", "has 2 rows for 3 tokens"),
+    (TraceRequest(tokens=["a"] * 3, embeddings=RAGGED), "/embeddings/1", "has 1 numbers, not 2"),
+    (embeddings(weights=WeightsRequest(value=RAGGED)), "/weights/value/1", "has 1 numbers, not 2"),
+    (projected(k=(N, 4)), "/keys", "keys have 4 columns, but queries have 6"),
+    (embeddings(weights=weights(query=(D, 3), key=(D, K))), "/weights/key", "keys have 2 columns"),
+    (embeddings(weights=weights(query=(V, K), key=(D, K))), "/weights/query", "vectors of width 7"),
+    (embeddings(weights=weights(value=(D, V)), **COLUMNS), "/weights/value", "vectors of width 7"),
+    (embeddings(weights=weights(**OUTPUT)), "/weights/output", "must be 7 by 5: [h·v, d]"),
+    (
+        embeddings(weights=weights(value=(V, D), output=(V, D)), **COLUMNS),
         "/weights/output",
         "must be 5 by 7: [d, h·v]",
     ),
-    "heads for the queries": (
-        embeddings(weights=weights(query=(D, 4), key=(D, 4)), heads=3),
-        "/heads",
-        "3 heads do not divide 4 columns",
-    ),
-    "heads for the values": (
-        projected(q=(N, 4), k=(N, 4), heads=2),
-        "/heads",
-        "2 heads do not divide 21 columns",
-    ),
-}
+    (embeddings(weights=weights(**QK), heads=3), "/heads", "3 heads do not divide 4 columns"),
+    (projected(q=(N, 4), k=(N, 4), heads=2), "/heads", "2 heads do not divide 21 columns"),
+]
 
 
-@pytest.mark.parametrize("case", MISMATCHES)
-def test_mismatched_shapes_are_rejected_with_a_pointer(case):
-    request, pointer, message = MISMATCHES[case]
+@pytest.mark.parametrize(("request_of", "pointer", "message"), MISMATCHES)
+def test_mismatched_shapes_are_rejected_with_a_pointer(request_of, pointer, message):
     with pytest.raises(InvalidError) as caught:
-        trace(None, request, LIMITS)
+        trace(None, request_of, LIMITS)
     (error,) = caught.value.errors
-    assert (error.pointer, error.message) == (pointer, message)
+    assert error.pointer == pointer
+    assert message in error.message
 
 
 def test_a_transposed_weight_multiplies_column_vectors_by_hand():

@@ -150,17 +150,6 @@ def test_excluded_words_are_not_fitted_to(world, monkeypatch):
     assert word(0) not in hidden and word(1) in hidden
 
 
-@pytest.mark.usefixtures("small")
-def test_letters_that_are_exchanged_change_nothing(world, tmp_path):
-    model, texts = world
-    table = str.maketrans("abcdefghij", "бвгдежзийк")
-    words = [model.vocabulary.word(row).translate(table) for row in range(len(model.vocabulary))]
-    other = tiny_model(tmp_path, words=words, vectors=model.vectors, layers=[Layer()])
-    first, second = fit_senses(model, texts), fit_senses(other, [t.translate(table) for t in texts])
-    for one, exchanged in zip(first, second, strict=True):
-        assert np.array_equal(one, exchanged)
-
-
 def test_with_too_few_words_the_projection_is_estimated(world):
     model, texts = world
     estimated = estimate_projection(model)
