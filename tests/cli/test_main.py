@@ -132,13 +132,12 @@ def test_a_flag_wins_over_a_variable(polyseme):
     assert (done.returncode, done.stdout) == (1, b"")
 
 
-@pytest.mark.parametrize("module", ["polyseme.settings", "polyseme.cli.models"])
-def test_an_interruption_while_modules_are_imported_leaves_no_traceback(module):
+def test_an_interruption_while_modules_are_imported_leaves_no_traceback():
     code = (
         "import sys\n"
         "class Interrupted:\n"
         "    def find_spec(self, name, *_):\n"
-        f"        if name == '{module}':\n"
+        "        if name == 'polyseme.settings':\n"
         "            raise KeyboardInterrupt\n"
         "from polyseme.__main__ import main\n"
         "sys.meta_path.insert(0, Interrupted())\n"

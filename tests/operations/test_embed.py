@@ -33,7 +33,7 @@ def vectors(model, *texts, dimensions=None, pooling="informativeness"):
     return [one.embedding for one in found.data]
 
 
-def test_a_sentence_vector_is_the_weighted_mean_of_contextual_vectors_of_length_1(weighted):
+def test_sentence_vector_is_the_weighted_mean_of_contextual_vectors(weighted):
     contextual = ask_one(weighted, "Apple apple bank qzx").arrays["contextual"].astype(np.float64)
     mean = (contextual[0] / 2 + contextual[1] + contextual[2] / 8) / (1 / 2 + 1 + 1 / 8)
     (found,) = vectors(weighted, "Apple apple bank qzx")
@@ -113,7 +113,7 @@ def test_weights_of_any_size_are_relative_and_finite(weighted):
     assert token_weights(tiny, [tokens], "sif")[0].tolist() == [1, 1]
 
 
-def test_smooth_inverse_frequency_weighs_unit_static_vectors_by_their_frequency(weighted):
+def test_smooth_inverse_frequency_weighs_unit_static_vectors(weighted):
     # exp(word bias) = 1e-3 / (1e-3 + p): p of apple is 0, of Apple 0.001, of bank 0.007.
     frequencies = np.array([0.001, 0, 0.007])
     weights = 1e-4 / (1e-4 + frequencies)
@@ -134,7 +134,7 @@ def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(deep):
     assert [one.tobytes() for one in together] == [vectors(deep, t)[0].tobytes() for t in texts]
 
 
-def test_sentences_without_a_known_word_are_rejected_unless_they_may_be_zero(plain, composing):
+def test_sentences_without_a_known_word_are_rejected_by_default(plain, composing):
     texts = ["bank zebra", "zebra", ""]
     with pytest.raises(UnknownWordError) as caught:
         embed(plain, EmbeddingsRequest(input=texts))

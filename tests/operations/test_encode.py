@@ -227,7 +227,7 @@ def test_a_sentence_gets_the_same_bits_in_any_batch(deep_composing, texts, optio
         assert all(same_bits(one, other) for other in others)
 
 
-def test_stacks_have_sentences_of_equal_length_and_a_bounded_number_of_tokens():
+def test_stacks_have_sentences_of_one_length_and_bounded_tokens():
     lengths = [*np.random.default_rng(0).integers(0, 40, 2000).tolist(), 500, 500]
     found = list(stacks(lengths))
     assert sorted(number for numbers in found for number in numbers) == [*range(2002)]
@@ -244,11 +244,6 @@ def test_sentences_before_an_overflow_are_yielded(deep):
     assert [len(next(found).tokens) for _ in range(2)] == [0, 0]
     with pytest.raises(NonFiniteError):
         next(found)
-
-
-def test_two_occurrences_of_a_word_differ_where_the_model_has_positions(deep):
-    contextual = ask_one(deep, "bank river bank").arrays["contextual"]
-    assert not np.array_equal(contextual[0], contextual[2])
 
 
 TEXTS = ["bank river money", "bank", "river apple"]
@@ -371,14 +366,6 @@ def test_features_have_the_neighbors_of_a_token(tmp_path):
         include=["contextual"],
     )
     assert as_bits(without.arrays["contextual"]) == as_bits(one.arrays["contextual"])
-
-
-def test_features_of_a_sentence_do_not_know_the_next_sentence(tmp_path):
-    model = tiny_model(tmp_path, layers=[unit_residual(features=with_neighbors())])
-    alone = ask_one(model, "bank", include=["features"])
-    together = ask(model, ["apple", "bank", "Apple"], include=["features"])
-    assert as_bits(together[1].arrays["features"]) == as_bits(alone.arrays["features"])
-    assert not alone.arrays["features"][0, 8:].any()
 
 
 HUGE = Projection(np.eye(5, dtype=np.float32) * np.float32(3e38))

@@ -80,7 +80,7 @@ def sentence_json(one, encoding="float"):
     return b"".join(sentence_parts(one, encoding))
 
 
-def test_the_json_of_a_sentence_is_an_entry_of_the_results_and_has_no_line_break(deep):
+def test_json_of_a_sentence_is_an_entry_of_the_results_in_one_line(deep):
     lines = [sentence_json(one) for one in ask(deep, TEXTS)]
     assert not any(b"\n" in line for line in lines)
     assert [json.loads(line) for line in lines] == document_of(deep, TEXTS)["results"]

@@ -143,8 +143,10 @@ def test_an_index_counts_the_words_of_phrases(bundled):
     assert [one.index for one in senses(bundled, request).occurrences] == [6, 2, 2]
 
 
-@pytest.mark.parametrize("more", [[], ["The Bank", "bank bank"], [["a", "bank"], RIVER[0]]])
-@pytest.mark.parametrize("count", ["auto", 3, 5])
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [("auto", []), (3, ["The Bank", "bank bank"]), (5, [["a", "bank"], RIVER[0]])],
+)
 def test_texts_in_another_order_have_the_same_senses(bundled, count, more):
     def read(texts):
         options = {"senses": count, "map": True, "divisions": True, "neighbors": 0}
@@ -160,14 +162,12 @@ def test_texts_in_another_order_have_the_same_senses(bundled, count, more):
 
     texts = [*RIVER, *MONEY, *more]
     expected = read(texts)
-    for seed in range(8):
-        assert (
-            read([texts[i] for i in np.random.default_rng(seed).permutation(len(texts))])
-            == expected
-        )
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(texts))
+        assert read([texts[i] for i in order]) == expected
 
 
-def test_texts_without_the_word_tell_an_import_what_all_texts_have_in_common(bundled):
+def test_texts_without_the_word_give_an_import_their_mean(bundled):
     """Only the probability of several senses depends on them."""
     imported = replace(with_closed_form(bundled), senses=None)
     others = [text.replace("bank", "place") for text in RIVER + MONEY] * 10

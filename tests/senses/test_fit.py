@@ -87,7 +87,7 @@ def test_classes_that_a_line_separates_have_a_finite_regression():
     assert -intercept / weight == pytest.approx(1.5)
 
 
-def test_the_rule_is_fitted_to_words_and_to_mixtures_of_two_with_the_given_shares(monkeypatch):
+def test_rule_is_fitted_to_words_and_to_mixtures_of_two(monkeypatch):
     fitted = []
 
     def fit(values, labels):

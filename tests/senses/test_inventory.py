@@ -97,7 +97,7 @@ def test_given_occurrences_are_tagged_in_their_order(bundled, result):
     assert (found.occurrences, found.unsure) == ([], 0)
 
 
-def test_the_nearest_sense_confidence_and_threshold_follow_from_the_cosines(bundled, result):
+def test_nearest_sense_and_confidence_follow_from_the_cosines(bundled, result):
     texts = ["The boat lay at the bank of the lake.", "no", "Bank shares fell", "bank bank"]
     tokens = [bundled.tokenizer.tokens(text) for text in texts]
     rows = surround(bundled, [tokens[0], tokens[2], tokens[3]], [[5], [0], [0, 1]])
