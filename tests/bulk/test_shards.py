@@ -29,8 +29,11 @@ def test_shards_have_the_rows_of_the_encoder(tmp_path, options):
         assert table_of(out).equals(table)
         group = pq.read_metadata(out / "part-00000.parquet").row_group(0)
         columns = [group.column(i) for i in range(group.num_columns)]
-        numbers = {one.compression for one in columns if one.physical_type == "FLOAT"}
-        assert numbers == {{"none": "UNCOMPRESSED", "zstd": "ZSTD"}[compression]}
+        numbers = [one for one in columns if one.physical_type == "FLOAT"]
+        codec = {"none": "UNCOMPRESSED", "zstd": "ZSTD"}[compression]
+        assert {one.compression for one in numbers} == {codec}
+        split = {"BYTE_STREAM_SPLIT" in one.encodings for one in numbers}
+        assert split == {compression == "zstd"}
 
 
 def test_kept_columns_of_any_type_have_their_values(tmp_path):
