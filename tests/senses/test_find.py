@@ -107,8 +107,10 @@ def test_other_forms_and_cases_count_on_request(bundled):
     spans = [(one.text, one.start, one.end) for one in found.occurrences]
     assert spans == [(0, 2, 13), (1, 4, 14)]
     assert len(found.senses) == 1 and any("too few" in note for note in found.notes)
-    with pytest.raises(InvalidError):
-        senses_in(bundled, "high speed", texts)
+    for word, hint in (("high speed", "found only with `phrases`"), ("zebra", "other forms")):
+        with pytest.raises(InvalidError) as caught:
+            senses_in(bundled, word, texts)
+        assert hint in caught.value.hint
 
 
 def test_lists_of_words_have_the_senses_of_their_texts(bundled):
