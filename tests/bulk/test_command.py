@@ -109,6 +109,7 @@ INVALID = [
     (("--model", "nobody"), 1, "`polyseme models import` and `polyseme models pull` add models"),
     (("--keep", "row"), 1, "`keep`: the result has another column row"),
     (("--column", "words"), 1, "there is no column words"),
+    (("--keep", "words", "--keep", "id"), 1, "there is no column words"),
     ((*TOKENS, "--words", "bank,"), 2, "give words separated by commas"),
     ((*TOKENS, "--pooling", "sif"), 2, "--pooling is for rows of sentences"),
     ((*TOKENS, "--include", "none"), 2, "none cannot be combined"),
