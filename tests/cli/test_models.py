@@ -297,6 +297,9 @@ def test_exported_text_is_converted_for_the_projector(tmp_path):
     assert (tmp_path / "tiny_metadata.tsv").read_text().split() == words[2:5]
     vectors = np.loadtxt(tmp_path / "tiny_tensor.tsv", np.float32, delimiter="\t")
     assert np.array_equal(vectors, VECTORS[2:5])
+    write_tiny(tmp_path / "models" / "tiny")
+    whole = ("models", "export", "tiny", "--output", tmp_path / "tiny.txt")
+    assert run(*whole, models_dir=tmp_path / "models") == (0, b"", b"")
     for output, sentence in (
         (tmp_path / "none" / "out.txt", f"There is no such folder ({tmp_path / 'none'})."),
         (tmp_path, f"The path exists and is not a regular file ({tmp_path})."),

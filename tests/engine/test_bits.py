@@ -90,6 +90,26 @@ def test_products_in_parts_are_whole_and_the_same_in_a_stack(n, shape):
         assert np.array_equal(bits(project(rows)), bits(found[place]))
 
 
+def at_odd_address(array):
+    """A copy of an array one byte after a multiple of 64."""
+    buffer = np.zeros(array.nbytes + 65, np.uint8)
+    start = -buffer.ctypes.data % 64 + 1
+    copy = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[:] = array
+    return copy
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, at_odd_address])
+def test_the_layout_of_memory_changes_no_bit(layout):
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        d, n = int(rng.choice([7, 50, 101])), int(rng.choice([1, 2, 5, 20, 63]))
+        layer, sentence = random_layer(rng, d), random_sentence(rng, n, d)
+        other = replace(sentence, vectors=layout(sentence.vectors))
+        expected = bits(contextualize(sentence, [layer]).contextual)
+        assert np.array_equal(bits(contextualize(other, [layer]).contextual), expected)
+
+
 def digests(lengths):
     """The SHA-256 of the contextual vectors of a sentence of each length."""
     found = []
