@@ -51,9 +51,6 @@ def test_rows_have_the_vectors_of_embed_or_null(local):
         *([None] * 2),
     ]
     assert table["truncated"].to_pylist() == [0, None, 0, None, 0, 0]
-
-
-def test_wordless_vectors_may_be_zero():
     vectors = Encoder(wordless="zero")(BATCH)["vector"].to_pylist()
     assert vectors[2] == vectors[4] == [0.0] * 300
     assert vectors[1] is vectors[3] is None

@@ -1,12 +1,13 @@
 """The command `polyseme bulk`: its output and its errors."""
 
+import json
+
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import polyseme
-from polyseme.arrow import Encoder
-from tests.bulk import SENTENCES, bulk, lines_of, shards_of, table_of, write_lines
+from polyseme.bulk.run import ERRORS
+from tests.bulk import SENTENCES, bulk, lines_of, parts, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
 from tests.conftest import ROOT
 from tests.tiny import write_tiny
@@ -15,18 +16,49 @@ from tests.tiny import write_tiny
 def test_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
     out = tmp_path / "out"
-    options = ("--shard-rows", "4", "--workers", "1", "--truncate", "--keep", "text")
+    options = ("--shard-rows", "4", "--workers", "1", "--keep", "text")
+    code, stdout, stderr = bulk(source, out, *options, "--on-error", "fail")
+    assert (code, stdout) == (1, b"")
+    error = (
+        "A sentence has too many tokens: 1030, over the limit max_sentence_tokens of 1024."
+        " The option `truncate` truncates such texts."
+    )
+    assert stderr.decode().splitlines()[-1] == f"polyseme: Row 5 of in.txt: {error}"
+    assert len(parts(out)) == 1
     code, stdout, stderr = bulk(source, out, *options)
+    assert (code, b"  1 with an error  2 shards " in stdout) == (0, True)
+    sentence = f"polyseme: 1 row with an error, without vectors (1 too_large); {out / ERRORS} lists"
+    assert sentence in stderr.decode()
+    (entry,) = map(json.loads, (out / ERRORS).read_text().splitlines())
+    assert entry == {"file": "in.txt", "row": 5, "code": "too_large", "error": error}
+    code, stdout, stderr = bulk(source, out, *options, "--truncate")
     table = table_of(out)
     tokens = sum(map(len, table["tokens"].to_pylist()))
     unknown = sum(row.count("oov") for row in table["resolutions"].to_pylist())
-    assert code == 0
-    assert stdout.decode().startswith(
-        f"6 rows  {tokens:,} tokens  {unknown} unknown  6 words cut off  0 without a text"
-    )
+    counts = f"6 rows  {tokens:,} tokens  {unknown} unknown  6 words cut off  0 without a text"
+    assert stdout.decode().startswith(f"{counts}  0 with an error  2 shards ")
     assert b"sentences and" in stderr
+    assert not (out / ERRORS).exists()
     assert table["text"].to_pylist() == [*SENTENCES, "word " * 1030]
     assert table["truncated"].to_pylist() == [0, 0, 0, 0, 0, 6]
+    document = json.loads((out / "_bulk.json").read_bytes())
+    assert document["complete"]
+    assert document["totals"] == {
+        "shards": 2,
+        "rows": 6,
+        "tokens": tokens,
+        "unknown": unknown,
+        "truncated": 6,
+        "missing": 0,
+        "failed": 0,
+    }
+
+
+def test_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
+    source = write_lines(tmp_path / "in.txt", ["word " * 2000])
+    assert bulk(source, tmp_path / "out", "--on-error", "fail")[0] == 1
+    code, _, stderr = bulk(source, tmp_path / "out", "--pooling", "mean")
+    assert code == 0, stderr
 
 
 def test_workers_read_the_models_of_the_user(tmp_path, monkeypatch):
@@ -69,25 +101,6 @@ def test_occurrences_of_words_are_written(tmp_path):
     assert (code, b"another job's shards (other phrases)" in stderr) == (1, True)
 
 
-def test_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
-    source = write_lines(tmp_path / "in.txt", ["word " * 2000])
-    assert bulk(source, tmp_path / "out", "--on-error", "fail")[0] == 1
-    code, _, stderr = bulk(source, tmp_path / "out", "--pooling", "mean")
-    assert code == 0, stderr
-
-
-def test_failing_row_is_named_and_written_shards_are_kept(tmp_path):
-    source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
-    options = ("--shard-rows", "2", "--workers", "1", "--on-error", "fail")
-    code, stdout, stderr = bulk(source, tmp_path / "out", *options)
-    assert (code, stdout) == (1, b"")
-    assert stderr.decode().splitlines()[-1] == (
-        "polyseme: Row 5 of in.txt: A sentence has too many tokens: 1030, over the limit"
-        " max_sentence_tokens of 1024. The option `truncate` truncates such texts."
-    )
-    assert len(list((tmp_path / "out").glob("part*"))) == 2
-
-
 TOKENS = ("--rows", "tokens")
 INVALID = [
     (("--include", "none"), 1, "`pooling`: without `include` and `senses`, nothing else is"),
@@ -96,6 +109,7 @@ INVALID = [
     (("--model", "nobody"), 1, "`polyseme models import` and `polyseme models pull` add models"),
     (("--keep", "row"), 1, "`keep`: the result has another column row"),
     (("--column", "words"), 1, "there is no column words"),
+    (("--keep", "words", "--keep", "id"), 1, "there is no column words"),
     ((*TOKENS, "--words", "bank,"), 2, "give words separated by commas"),
     ((*TOKENS, "--pooling", "sif"), 2, "--pooling is for rows of sentences"),
     ((*TOKENS, "--include", "none"), 2, "none cannot be combined"),
@@ -116,28 +130,21 @@ def test_invalid_options_are_rejected_before_any_work(tmp_path, options, code, s
     assert not out.exists()
 
 
-def test_input_and_output_may_be_addresses_of_files(tmp_path):
+def test_input_and_output_may_be_addresses_of_files(tmp_path, monkeypatch):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     addresses = (source.as_uri(), tmp_path.joinpath("by address").as_uri())
     for arguments in (addresses, (source, tmp_path / "by path")):
         assert bulk(*arguments, "--workers", "1", "--include", "none", "--pooling", "sif")[0] == 0
     assert shards_of(tmp_path / "by address") == shards_of(tmp_path / "by path")
-
-
-def test_output_on_an_object_store_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_lines(tmp_path / "in.txt", SENTENCES)
+    before = [*tmp_path.iterdir()]
+    for address in ("ftp://host/a.txt", "s3:///a.txt"):
+        code, _, stderr = bulk(address, "out")
+        assert code == 1
+        assert f"{address} is an address that Arrow cannot open: " in stderr.decode()
     code, _, stderr = bulk("in.txt", "s3://bucket/folder")
     assert (code, b"write into a folder of this machine and copy it" in stderr) == (1, True)
-    assert [one.name for one in tmp_path.iterdir()] == ["in.txt"]
-
-
-@pytest.mark.parametrize("address", ["ftp://host/a.txt", "s3:///a.txt"])
-def test_input_that_arrow_cannot_open_is_rejected(tmp_path, address):
-    code, _, stderr = bulk(address, tmp_path / "out")
-    assert code == 1
-    assert f"{address} is an address that Arrow cannot open: " in stderr.decode()
-    assert not (tmp_path / "out").exists()
+    assert [*tmp_path.iterdir()] == before
 
 
 def test_missing_extra_is_named(tmp_path):
@@ -158,12 +165,3 @@ def test_block_of_the_page_reads_the_output_of_the_command(tmp_path, monkeypatch
     exec(block, namespace)
     expected = polyseme.load().encode(SENTENCES)[0].contextual
     assert namespace["sentence"].tobytes() == expected.tobytes()
-
-
-def test_the_page_lists_every_column():
-    page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
-    schema = pa.schema({"text": pa.string()})
-    parts = ("static", "contextual", "features", "attention")
-    for options in ({"include": parts}, {"rows": "tokens"}):
-        for name in Encoder(**options).schema(schema).names:
-            assert f"`{name}`" in page

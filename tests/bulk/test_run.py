@@ -130,36 +130,6 @@ class WorkerKiller:
         return os._exit, (9,)
 
 
-def test_only_missing_shards_are_written_again(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(50))
-    out = tmp_path / "out"
-    run_inline(source, out, shard_rows=10)
-    before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
-    write_lines(source, many(50))  # the same contents at another time
-    outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.rows, outcome.existing, outcome.counts.rows) == (0, 5, 50)
-    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
-    parts(out)[2].unlink()
-    outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.rows, outcome.counts.rows) == (10, 50)
-    assert shards_of(out) == before
-
-
-def test_another_job_is_rejected_and_nothing_changes(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(20))
-    out = tmp_path / "out"
-    run_inline(source, out, shard_rows=10)
-    before = shards_of(out)
-    with pytest.raises(CommandError, match=r"shards \(other include\)"):
-        run_inline(source, out, shard_rows=10, include="static")
-    with pytest.raises(CommandError, match=r"shards \(other rows, words\)"):
-        run_inline(source, out, shard_rows=10, rows="tokens", words=("bank",))
-    write_lines(source, [*many(19), "another last sentence"])
-    with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
-        run_inline(source, out, shard_rows=10)
-    assert shards_of(out) == before
-
-
 def test_new_files_in_a_folder_become_new_shards(tmp_path):
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
@@ -184,50 +154,6 @@ def test_new_files_in_a_folder_become_new_shards(tmp_path):
         run_inline(folder, out, shard_rows=10)
 
 
-def test_a_shard_that_the_job_does_not_have_is_rejected(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(20))
-    out = tmp_path / "out"
-    run_inline(source, out, shard_rows=10)
-    (out / "part-00007.parquet").write_bytes(parts(out)[0].read_bytes())
-    with pytest.raises(CommandError, match="contains shards of another job"):
-        run_inline(source, out, shard_rows=10)
-    assert len(parts(out)) == 3
-
-
-def test_a_folder_of_other_files_or_of_the_input_is_rejected(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(20))
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "letter.txt").write_text("mine")
-    with pytest.raises(CommandError, match="contains other files"):
-        run_inline(source, tmp_path / "out")
-    assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
-    with pytest.raises(CommandError, match="The input is in the folder of the output"):
-        run_inline(source, tmp_path)
-
-
-def test_two_runs_do_not_write_into_one_folder(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(20))
-    out = tmp_path / "out"
-    out.mkdir()
-    with (out / "_lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(CommandError, match="Another run is writing"):
-            run_inline(source, out)
-    run_inline(source, out)
-
-
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-@pytest.mark.parametrize("name", ["part-00001", "_part-00001.json"])
-def test_damaged_shard_is_named(tmp_path, kind, name):
-    source = write_lines(tmp_path / "in.txt", many(20))
-    out = tmp_path / "out"
-    run_inline(source, out, shard_rows=10, format=kind)
-    path = out / (name if name.endswith("json") else f"{name}.{kind}")
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CommandError, match=rf"part-00001\.{kind} is damaged: remove it"):
-        run_inline(source, out, shard_rows=10, format=kind)
-
-
 def split(job, files, rows):
     """The shards of files."""
     return split_shards([files], "text", job.copy_schema.remove(0), rows)
@@ -241,3 +167,83 @@ def test_no_process_remains_after_an_invalid_row(tmp_path):
     with pytest.raises(CommandError, match=r"Row 40 of in\.txt"):
         write_in_processes(job, split(job, files, 4), lambda _: None, workers=2)
     assert set(multiprocessing.active_children()) == before
+
+
+def test_only_missing_shards_are_written_again(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(50))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10)
+    before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
+    write_lines(source, many(50))  # the same contents at another time
+    outcome = run_inline(source, out, shard_rows=10)
+    assert (outcome.rows, outcome.existing, outcome.counts.rows) == (0, 5, 50)
+    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
+    parts(out)[2].unlink()
+    outcome = run_inline(source, out, shard_rows=10)
+    assert (outcome.rows, outcome.counts.rows) == (10, 50)
+    assert shards_of(out) == before
+
+
+@pytest.fixture
+def written(tmp_path):
+    """The source and the folder of a job of two shards."""
+    source, out = write_lines(tmp_path / "in.txt", many(20)), tmp_path / "out"
+    run_inline(source, out, shard_rows=10, max_sentence_tokens=40)
+    return source, out
+
+
+def contents(folder):
+    """The bytes of all files but the manifest, which says that the job goes on."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != "_bulk.json"]
+    return {path: path.read_bytes() for path in paths}
+
+
+TOKENS = {"rows": "tokens", "words": ("bank",)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"include": "static"}, r"shards \(other include\)"),
+        (TOKENS, r"shards \(other rows, words\)"),
+        ({"max_sentence_tokens": 39}, r"shards \(other max_sentence_tokens\)"),
+        ("another last sentence", r"another job's shards \(other input\)"),
+        ("part-00007.parquet", "contains shards of another job"),
+        ("letter.txt", "contains other files"),
+        ("in the source's folder", "The input is in the folder of the output"),
+        ("lock", "Another run is writing"),
+    ],
+    ids=str,
+)
+def test_folder_of_another_job_is_rejected_and_unchanged(written, options, message):
+    source, out = written
+    with (out / "_lock").open("a") as lock:
+        match options:
+            case "another last sentence":
+                write_lines(source, [*many(19), options])
+            case "part-00007.parquet":
+                (out / options).write_bytes(parts(out)[0].read_bytes())
+            case "letter.txt":
+                (out / "_bulk.json").unlink()
+                (out / options).write_text("mine")
+            case "in the source's folder":
+                out = out.parent
+            case "lock":
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        before = contents(out)
+        changes = options if isinstance(options, dict) else {}
+        with pytest.raises(CommandError, match=message):
+            run_inline(source, out, **{"shard_rows": 10, "max_sentence_tokens": 40, **changes})
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@pytest.mark.parametrize("name", ["part-00001", "_part-00001.json"])
+def test_damaged_shard_is_named(tmp_path, kind, name):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10, format=kind)
+    path = out / (name if name.endswith("json") else f"{name}.{kind}")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CommandError, match=rf"part-00001\.{kind} is damaged: remove it"):
+        run_inline(source, out, shard_rows=10, format=kind)

@@ -1,5 +1,6 @@
 """Texts from every kind of file; other files are rejected in one sentence."""
 
+import bz2
 import gzip
 import json
 
@@ -14,6 +15,12 @@ from polyseme.bulk import read as reading
 from polyseme.bulk.read import find_files, read, read_schema, split_shards
 from polyseme.errors import CommandError
 from tests.bulk import SENTENCES, write_lines
+
+COMPRESS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+}
 
 
 def texts_of(path, column="text", keep=()):
@@ -83,11 +90,10 @@ def test_sentences_of_conllu_are_lists_of_words_with_lemmas(tmp_path):
     assert rows.problems == [None, problem, None]
 
 
-@pytest.mark.parametrize("size", [10, 100])
-def test_a_sentence_of_conllu_that_is_too_long_costs_only_its_row(tmp_path, monkeypatch, size):
+def test_a_sentence_of_conllu_that_is_too_long_costs_only_its_row(tmp_path, monkeypatch):
     path = tmp_path / "a.conllu"
     path.write_text(conllu([("a", "b")], [("c", "d")] * 200, [("e", "f")]))
-    monkeypatch.setattr(reading, "MAX_ROW_BYTES", 10 * size)
+    monkeypatch.setattr(reading, "MAX_ROW_BYTES", 1000)
     (rows,) = read(find_files(path)[0], "text", [])
     assert rows.texts.to_pylist() == [["a"], None, ["e"]]
 
@@ -100,114 +106,73 @@ def test_every_kind_of_file_gives_the_same_texts_and_columns(tmp_path, name):
     assert texts_of(path, keep=keep) == expected
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "txt"])
-@pytest.mark.parametrize("compression", ["gz", "zst"])
-def test_every_member_of_a_compressed_file_is_read(tmp_path, kind, compression):
-    data = write(tmp_path / f"a.{kind}", ROWS).read_bytes()
-    compress = gzip.compress if compression == "gz" else zstandard.ZstdCompressor().compress
+@pytest.mark.parametrize("name", ["b.jsonl.gz", "b.csv.zst", "b.txt.bz2"])
+def test_every_member_of_a_compressed_file_is_read(tmp_path, name):
+    path = tmp_path / name
+    data = write(path.with_suffix(""), ROWS).read_bytes()
+    compress = COMPRESS[path.suffix[1:]]
     # Two members in one file, as `cat` makes them.
-    path = tmp_path / f"b.{kind}.{compression}"
     path.write_bytes(compress(data[:50]) + compress(data[50:]))
     assert texts_of(path) == [(text,) for text in SENTENCES]
 
 
-@pytest.mark.parametrize("size", [7, 1 << 20])
-def test_lines_may_span_chunks_and_have_crlf_and_a_bom(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(reading, "READ_BYTES", size)
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"\xef\xbb\xbfone\r\n\r\ntwo lines\nthree \r")
-    assert texts_of(path) == [("one",), ("",), ("two lines",), ("three ",)]
-
-
-def test_lines_may_end_in_cr_if_none_ends_in_a_line_feed(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"one\rtwo\r\rthree")
-    assert texts_of(path) == [("one",), ("two",), ("",), ("three",)]
-    path.write_bytes(b"one\rtwo\nthree\n")
-    assert texts_of(path) == [("one\rtwo",), ("three",)]
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "one"}\r{"text": "two"}\r')
-    assert texts_of(path) == [("one",), ("two",)]
-
-
-HEADER = "id\ttext\n"
-PLAIN = [
-    ("The river bank", "1"),
-    ('"Apple fell, he said', "2"),
-    ("Money bank grows", "3"),
-    ('He said "yes" today', "4"),
-    ("The end of it", "5"),
-]
-TSV = {
-    "marks that enclose no field": (
-        HEADER + "".join(f"{number}\t{text}\n" for text, number in PLAIN),
-        PLAIN,
+ROW = "id\ttext\n1\t"
+CONTENTS = {
+    "marks.tsv": (
+        'id\ttext\n2\t"Apple fell, he said\n3\tMoney bank grows\n4\tHe said "yes" today\n',
+        [('"Apple fell, he said', "2"), ("Money bank grows", "3"), ('He said "yes" today', "4")],
     ),
-    "a mark at the end of another line": (
-        HEADER + '1\t"Apple fell\n2\tMoney bank"\n3\tc\n',
+    "mark at the end of another line.tsv": (
+        ROW + '"Apple fell\n\n2\tMoney bank"\n3\tc\n',
         [('"Apple fell', "1"), ('Money bank"', "2"), ("c", "3")],
     ),
-    "a mark that is never closed": (HEADER + '1\t"a\n2\tb\n', [('"a', "1"), ("b", "2")]),
-    "a mark alone": (HEADER + '1\t"\n2\tb\n', [('"', "1"), ("b", "2")]),
-    "text after a mark": (HEADER + '1\t"a" b\n', [('"a" b', "1")]),
-    "one column, marks in two lines": (
-        'text\n"I came,\nwe left."\n',
-        [('"I came,',), ('we left."',)],
-    ),
-    "quoted fields": (
+    "mark that is never closed.tsv": (ROW + '"a\n2\tb\n', [('"a', "1"), ("b", "2")]),
+    "mark alone.tsv": (ROW + '"\n2\tb\n', [('"', "1"), ("b", "2")]),
+    "text after a mark.tsv": (ROW + '"a" b\n', [('"a" b', "1")]),
+    "one column.tsv": ('text\n"I came,\nwe left."\n', [('"I came,',), ('we left."',)]),
+    "quoted fields.tsv": (
         '"id"\t"text"\n"1"\t"a ""b"" c"\n2\t""\n3\t"d"',
         [('a "b" c', "1"), ("", "2"), ("d", "3")],
     ),
-    "a tab in a quoted field": (HEADER + '1\t"a\tb"\n', [("a\tb", "1")]),
-    "a line break in a quoted field": (
-        HEADER + '1\t"two\nlines ""and\n\nmarks"""\n2\tb\n',
+    "tab in a quoted field.tsv": (ROW + '"a\tb"\n', [("a\tb", "1")]),
+    "line break in a quoted field.tsv": (
+        ROW + '"two\nlines ""and\n\nmarks"""\n2\tb\n',
         [('two\nlines "and\n\nmarks"', "1"), ("b", "2")],
     ),
-    "a line break in the first field": (
+    "line break in the first field.tsv": (
         'text\tid\n"two\nlines"\t1\n"open\t2\n',
         [("two\nlines", "1"), ('"open', "2")],
     ),
-    "empty lines": (HEADER + "\n1\ta\n\n\n2\tb", [("a", "1"), ("b", "2")]),
-    "an empty line between rows with a mark": (
-        HEADER + '1\t"Apple fell\n\n2\tMoney bank"\n',
-        [('"Apple fell', "1"), ('Money bank"', "2")],
-    ),
-    "CRLF": (
-        'id\ttext\r\n1\t"a\r\nb"\r\n2\tc\r\n',
-        [("a\r\nb", "1"), ("c", "2")],
-    ),
-    "CR": ("id\ttext\r1\ta\r2\tb\r", [("a", "1"), ("b", "2")]),
-    "a BOM": ("\ufeff" + HEADER + "1\ta\n", [("a", "1")]),
-    "a null character": (HEADER + "1\ta\0b\n", [("a\0b", "1")]),
-}
-
-
-@pytest.mark.parametrize(("content", "rows"), TSV.values(), ids=TSV)
-def test_marks_in_a_tsv_are_text_unless_they_enclose_a_field(tmp_path, content, rows):
-    path = tmp_path / "a.tsv"
-    path.write_bytes(content.encode())
-    keep = ("id",) if "id" in content else ()
-    assert texts_of(path, keep=keep) == rows
-
-
-CSV = {
-    "quotes": (
+    "empty lines.tsv": ("id\ttext\n\n1\ta\n\n\n2\tb", [("a", "1"), ("b", "2")]),
+    "CRLF.tsv": ('id\ttext\r\n1\t"a\r\nb"\r\n2\tc\r\n', [("a\r\nb", "1"), ("c", "2")]),
+    "CR.tsv": ("id\ttext\r1\ta\r2\tb\r", [("a", "1"), ("b", "2")]),
+    "BOM and null.tsv": ("\ufeff" + ROW + "a\0b\n", [("a\0b", "1")]),
+    "quotes.csv": (
         '"id","text"\n1,"two\nlines, ""and"" marks"\n2,in "the" middle\nNA,\n',
         [('two\nlines, "and" marks', "1"), ('in "the" middle', "2"), ("", "NA")],
     ),
-    "empty lines": ("id,text\n\n1,a\n\n2,b", [("a", "1"), ("b", "2")]),
-    "CR": ("id,text\r1,a\r2,b\r", [("a", "1"), ("b", "2")]),
-    "CRLF and a BOM": ("\ufeffid,text\r\n1,a\r\n", [("a", "1")]),
-    "a null character": ("id,text\n1,a\0b\n", [("a\0b", "1")]),
-    "a long field": (f"id,text\n1,{'x' * 200_000}\n", [("x" * 200_000, "1")]),
+    "empty lines.csv": ("id,text\n\n1,a\n\n2,b", [("a", "1"), ("b", "2")]),
+    "CR.csv": ("id,text\r1,a\r2,b\r", [("a", "1"), ("b", "2")]),
+    "CRLF, BOM and null.csv": ("\ufeffid,text\r\n1,a\0b\r\n", [("a\0b", "1")]),
+    "long field.csv": (f"id,text\n1,{'x' * 200_000}\n", [("x" * 200_000, "1")]),
+    "CR.txt": ("one\rtwo\r\rthree", [("one",), ("two",), ("",), ("three",)]),
+    "CR and LF.txt": ("a\rb\nthree\n", [("a\rb",), ("three",)]),
+    "CRLF and BOM.txt": (
+        "\ufeffone\r\n\r\ntwo\nthree \r",
+        [("one",), ("",), ("two",), ("three ",)],
+    ),
+    "CR.jsonl": ('{"text": "one"}\r{"text": "two"}\r', [("one",), ("two",)]),
 }
 
 
-@pytest.mark.parametrize(("content", "rows"), CSV.values(), ids=CSV)
-def test_a_csv_has_the_quotes_of_rfc_4180(tmp_path, content, rows):
-    path = tmp_path / "a.csv"
+@pytest.mark.parametrize("size", [7, 1 << 20])
+@pytest.mark.parametrize(("name", "content", "rows"), [(n, *c) for n, c in CONTENTS.items()])
+def test_quotes_and_line_breaks(tmp_path, monkeypatch, size, name, content, rows):
+    """Quotes in CSV are those of RFC 4180; in TSV, marks are text unless they enclose a field."""
+    monkeypatch.setattr(reading, "READ_BYTES", size)
+    path = tmp_path / name
     path.write_bytes(content.encode())
-    assert texts_of(path, keep=("id",)) == rows
+    assert texts_of(path, keep=("id",) if len(rows[0]) > 1 else ()) == rows
 
 
 def test_a_row_of_a_table_that_is_not_utf8_has_no_text(tmp_path):
@@ -224,14 +189,10 @@ VALUES = {
     "18446744073709551617": "18446744073709551617",
     "1.10": "1.10",
     "1e400": "1e400",
-    "-0": "-0",
-    "9" * 5000: "9" * 5000,
-    "0.12345678901234567890123": "0.12345678901234567890123",
-    '[1.50, {"b": -36893488147419103232}]': '[1.50,{"b":-36893488147419103232}]',
+    '[1.50, {"b": -0}]': '[1.50,{"b":-0}]',
     r'["\u00e9\/\n\""]': r'["é/\n\""]',
     "true": "true",
     "null": None,
-    "NaN": None,
     "[NaN, -Infinity, Infinity]": "[null,null,null]",
 }
 
@@ -243,19 +204,21 @@ def test_kept_json_values_other_than_strings_stay_json(tmp_path, value, kept):
         f'{{"text": null, "k": {value}}}\n\n{{"k": {value}, "text": "b"}}\n{{"text": ""}}'
     )
     assert texts_of(path, keep=("k",)) == [(None, kept), ("b", kept), ("", None)]
-
-
-def test_other_fields_of_json_do_not_matter(tmp_path):
-    others = ["NaN", "-Infinity", "1e999", "9" * 400, '{"a": 1, "a": 2}', r'"\ud800"']
-    lines = [f'{{"text": "a", "k": {other}}}' for other in others]
-    path = write_lines(tmp_path / "a.jsonl", [*lines, '{"k": 1, "text": "a", "k": 2}'])
-    assert texts_of(path) == [("a",)] * 7
+    path.write_text(f'{{"k": {value}, "text": "a", "k": "\\ud800", "n": {{"a": 1, "a": 2}}}}')
+    assert texts_of(path) == [("a",)]
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
 def test_texts_may_be_lists_of_words(tmp_path, name):
     path = write(tmp_path / name, [{"text": ["New York", "bank"]}, {"text": []}])
     assert texts_of(path) == [(["New York", "bank"],), ([],)]
+
+
+def write_views(path, columns):
+    try:
+        pq.write_table(pa.table(columns), path)
+    except pa.ArrowNotImplementedError as error:  # of views, before Arrow 21
+        pytest.skip(str(error))
 
 
 STRINGS = [
@@ -277,10 +240,7 @@ def test_parquet_texts_may_have_any_type_of_strings(tmp_path, kind, lists):
         expected = [["ä"], [], ["b", "ä"], None]
     else:
         column = pa.concat_arrays([column, pa.nulls(1, kind)])
-    try:
-        pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
-    except pa.ArrowNotImplementedError as error:  # of views, before Arrow 21
-        pytest.skip(str(error))
+    write_views(tmp_path / "a.parquet", {"text": column})
     assert [text for (text,) in texts_of(tmp_path / "a.parquet")] == expected
 
 
@@ -290,23 +250,19 @@ def test_a_column_of_parquet_without_any_text_is_read(tmp_path, kind):
     assert texts_of(tmp_path / "a.parquet") == [(None,), (None,)]
 
 
-VIEWS = [
-    (pa.string_view(), "a"),
-    (pa.binary_view(), b"a"),
-    (pa.large_list(pa.string_view()), ["a", None]),
-    (pa.struct([("x", pa.list_(pa.binary_view()))]), {"x": [b"a"]}),
-    (pa.map_(pa.string(), pa.string_view()), [("a", "b")]),
-]
-
-
-@pytest.mark.parametrize(("kind", "value"), VIEWS, ids=str)
-def test_views_of_strings_in_parquet_are_kept(tmp_path, kind, value):
-    columns = {"text": ["a", "b"], "k": pa.array([value, None], kind)}
-    try:
-        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    except pa.ArrowNotImplementedError as error:  # of views, before Arrow 21
-        pytest.skip(str(error))
-    assert texts_of(tmp_path / "a.parquet", keep=("k",)) == [("a", value), ("b", None)]
+def test_views_of_strings_in_parquet_are_kept(tmp_path):
+    kinds = {
+        "a": pa.string_view(),
+        "b": pa.large_list(pa.string_view()),
+        "c": pa.struct([("x", pa.list_(pa.binary_view()))]),
+        "d": pa.map_(pa.string(), pa.string_view()),
+    }
+    values = ["a", ["a", None], {"x": [b"a"]}, [("a", "b")]]
+    pairs = zip(kinds.items(), values, strict=True)
+    columns = {name: pa.array([value, None], kind) for (name, kind), value in pairs}
+    write_views(tmp_path / "a.parquet", {"text": ["a", "b"], **columns})
+    expected = [("a", *values), ("b", *[None] * 4)]
+    assert texts_of(tmp_path / "a.parquet", keep=(*kinds,)) == expected
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -403,72 +359,51 @@ def test_a_shard_of_long_texts_ends_before_it_has_all_its_rows(tmp_path, monkeyp
     assert [len(rows) for _, rows in split(path, 100)] == sizes
 
 
-ARRAY = "one JSON array instead of lines of JSON; `jq -c '.[]'` writes its items as lines."
+def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
+    table = pa.table({"text": ["a"], "id": [1]})
+    pq.write_table(table.slice(1), tmp_path / "a.parquet")
+    files = find_files(tmp_path)
+    assert read_schema(files, "text", ("id",)).types == [pa.string()]
+    pq.write_table(table, tmp_path / "b.parquet")
+    assert read_schema(find_files(tmp_path), "text", ("id",)).types == [pa.int64()]
+
+
 QUOTE = "has a quotation mark that is not closed, or not followed by a comma"
 INVALID = {
     "two columns of CSV": ("a.csv", b"id,text,text\n1,a,b\n", "there are 2 columns text: rename"),
-    "two columns of TSV": ("a.tsv", b"text\tid\ttext\na\t1\tb\n", "there are 2 columns text"),
-    "two fields of JSON": (
-        "a.jsonl",
-        b'{"text": "a", "t\\u0065xt": "b"}\n',
-        "row 0 has several fields text",
-    ),
-    "a printed array": ("a.jsonl", b'\n[\n  {"text": "a"}\n]\n', f"a.jsonl is {ARRAY}"),
-    "the start of an array": ("a.jsonl", b"[", ARRAY),
+    "two fields of JSON": ("a.jsonl", b'{"text": "a", "t\\u0065xt": "b"}\n', "row 0 has several"),
+    "a printed array": ("a.jsonl", b'\n[\n  {"text": "a"}\n]\n', "a.jsonl is one JSON array"),
+    "the start of an array": ("a.jsonl", b"[", "one JSON array instead of lines of JSON;"),
     "a row of one column": ("a.tsv", b"id\ttext\n1\ta\n2\n", "row 1 has another number of columns"),
+    "a row of three columns": (
+        "a.csv",
+        b"id,text\n1,a\n2,b,c\n",
+        "row 1 has another number of col",
+    ),
     "a mark without its partner": ("a.csv", b'id,text\n1,a\n2,"b\n3,c\n', f"row 1 {QUOTE}"),
     "a partner in a later row": ("a.csv", b'text\n"a\nb "c" d\n', f"row 0 {QUOTE}"),
     "a header with a mark": ("a.csv", b'text,"id\na,1\n', f"the header {QUOTE}"),
     "another separator": ("a.csv", b"id;text\n1;a\n", "no column text; the columns are id;text."),
     "an empty table": ("a.tsv", b"", "there is no column text; the file is empty."),
-    "a table in UTF-16": ("a.csv", "text\na\n".encode("utf-16"), "is not CSV in UTF-8"),
+    "UTF-16": ("a.csv", "text\na\n".encode("utf-16"), "is not CSV in UTF-8"),
     "UTF-16 without a mark": ("a.txt", "text\na\n".encode("utf-16-le"), "is not text in UTF-8"),
     "UTF-32 without a mark": ("a.txt", "text\n".encode("utf-32-be"), "is not text in UTF-8"),
-    "compressed, but not by its name": (
-        "a.csv",
-        gzip.compress(b"text\na\n"),
-        "is not CSV in UTF-8",
-    ),
-    "a workbook": ("a.csv", b"PK\3\4\x14\0", "a.csv is damaged, or is not CSV in UTF-8"),
     "JSON in UTF-16": ("a.jsonl", '{"text": "a"}'.encode("utf-16-be"), "is not lines of JSON"),
+    "compressed": ("a.csv", gzip.compress(b"text\na\n"), "is not CSV in UTF-8"),
+    "a workbook": ("a.csv", b"PK\3\4\x14\0", "a.csv is damaged, or is not CSV in UTF-8"),
     "no such file": ("a.txt", None, "a.txt: there is no such file"),
     "an unknown kind": ("a.doc", b"", "not of a supported kind"),
+    "compressed Parquet": ("a.parquet.gz", b"", "not of a supported kind"),
     "not Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
-    "not UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
-    "not UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "row 1 is not text in UTF-8"),
+    "not UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "row 1 is not text in UTF-8"),
     "a split-off .gz": ("a.txt.gz", gzip.compress(b"text\n" * 999)[:-9], "damaged"),
-    "not JSON": (
-        "a.jsonl",
-        b'{"text": "a"}\n{"text": \n',
-        "row 1 is not well-formed JSON at column 10.",
-    ),
-    "a text that is a number": (
-        "a.jsonl",
-        b'{"text": 5}\n',
-        "row 0 has a text that is neither a string",
-    ),
-    "half a character": (
-        "a.jsonl",
-        b'{"text": "\\ud800"}\n',
-        "row 0 is not text in UTF-8.",
-    ),
-    "no such field": (
-        "a.jsonl",
-        b'{"text": "a"}\n{"words": "b"}\n',
-        "the columns are words.",
-    ),
+    "not JSON": ("a.jsonl", b'{"text": "a"}\n{"text": \n', "row 1 is not well-formed JSON at col"),
+    "a number": ("a.jsonl", b'{"text": 5}\n', "row 0 has a text that is neither a string"),
+    "half a character": ("a.jsonl", b'{"text": "\\ud800"}\n', "row 0 is not text in UTF-8."),
+    "no such field": ("a.jsonl", b'{"text": "a"}\n{"words": "b"}\n', "the columns are words."),
     "an empty object": ("a.jsonl", b"{}\n", "has no column text; the columns are none."),
     "both kinds of text": ("a.jsonl", b'{"text": "a"}\n{"text": ["b"]}\n', "lists of words"),
-    "no such column": (
-        "a.csv",
-        b"id,words\n1,a\n",
-        "the columns are id, words.",
-    ),
-    "a row of three columns": (
-        "a.csv",
-        b"id,text\n1,a\n2,b,c\n",
-        "a.csv: row 1 has another number of columns; correct the row, or remove it.",
-    ),
+    "no such column": ("a.csv", b"id,words\n1,a\n", "the columns are id, words."),
 }
 
 
@@ -482,40 +417,26 @@ def test_unreadable_input_is_rejected(tmp_path, name, data, sentence):
     assert str(tmp_path) not in caught.value.sentence
 
 
-def test_two_columns_of_parquet_are_rejected_only_if_they_are_used(tmp_path):
-    columns = [pa.array([text]) for text in ("a", "b", "c")]
+def test_columns_of_parquet_that_cannot_be_used_are_rejected(tmp_path):
+    path, columns = tmp_path / "a.parquet", [pa.array([text]) for text in ("a", "b", "c")]
     for names, keep in ((["text", "text", "k"], ()), (["text", "k", "k"], ("k",))):
-        pq.write_table(pa.table(columns, names=names), tmp_path / "a.parquet")
+        pq.write_table(pa.table(columns, names=names), path)
         with pytest.raises(CommandError, match=f"there are 2 columns {names[1]}: rename all"):
-            texts_of(tmp_path / "a.parquet", keep=keep)
-    assert texts_of(tmp_path / "a.parquet") == [("a",)]
-
-
-def test_a_column_of_numbers_is_rejected_as_texts(tmp_path):
-    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "a.parquet")
+            texts_of(path, keep=keep)
+    assert texts_of(path) == [("a",)]
+    pq.write_table(pa.table({"text": [1, 2]}), path)
     with pytest.raises(CommandError, match="the column of texts has the type int64; --column must"):
-        texts_of(tmp_path / "a.parquet")
+        texts_of(path)
 
 
-def test_files_whose_kept_columns_differ_are_rejected(tmp_path):
-    pq.write_table(pa.table({"text": ["a"], "id": [1]}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"text": ["a"], "id": ["x"]}), tmp_path / "b.parquet")
-    with pytest.raises(CommandError, match=r"b\.parquet: a column of --keep has another type"):
-        split(tmp_path, 10, keep=("id",))
-
-
-NAN = float("nan")
 OTHER_TYPES = [
     (pa.array([1]), pa.array(["007"]), None),
+    (pa.array([1]), pa.array(["x"]), None),
     (pa.array([1]), pa.array(["7"]), 7),
-    (pa.array([True]), pa.array([7]), None),
     (pa.array([0.5], pa.float32()), pa.array([0.1]), None),
-    (pa.array([0.5]), pa.array(["1.10"]), None),
-    (pa.array([1]), pa.array([2.0]), 2),
-    (pa.array([0.5]), pa.array([NAN], pa.float32()), NAN),
+    (pa.array([0.5]), pa.array([float("nan")], pa.float32()), float("nan")),
     (pa.array(["007"]), pa.array([7]), "7"),
     (pa.array(["a"]), pa.array(["b"]).dictionary_encode(), "b"),
-    (pa.array(["a"]).dictionary_encode(), pa.array(["b"]), "b"),
 ]
 
 
@@ -532,12 +453,3 @@ def test_a_kept_column_of_another_type_keeps_its_values_or_is_rejected(
             list(shards)
     else:
         assert str([*shards][1].parts[0].columns[0].to_pylist()) == str([value])
-
-
-def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
-    table = pa.table({"text": ["a"], "id": [1]})
-    pq.write_table(table.slice(1), tmp_path / "a.parquet")
-    files = find_files(tmp_path)
-    assert read_schema(files, "text", ("id",)).types == [pa.string()]
-    pq.write_table(table, tmp_path / "b.parquet")
-    assert read_schema(find_files(tmp_path), "text", ("id",)).types == [pa.int64()]

@@ -9,10 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from polyseme.arrow import Encoder
 from tests.conftest import PYTHONPATH
 from tests.environments import python_of
 from tests.pages import section
@@ -100,19 +98,6 @@ def printed(folder, postgresql):
 @pytest.mark.parametrize("store", list(STORES))
 def test_store_finds_the_documented_sentences(store, printed):
     assert printed[store] == STORES[store][1] != ""
-
-
-RESERVED = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
-
-
-def test_no_column_has_a_reserved_word_of_sql_as_its_name():
-    program = f"import duckdb; print(*(name for name, in duckdb.sql({RESERVED!r}).fetchall()))"
-    command = [python_of("stores"), "-c", program]
-    reserved = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
-    assert {"end", "select"} <= {*reserved}
-    for options in ({"include": ("static", "attention")}, {"rows": "tokens"}):
-        names = Encoder(**options).schema(pa.schema({"text": pa.string()})).names
-        assert not {*names, "row", "file", "sense", "label"} & {*reserved}
 
 
 def test_every_block_of_the_page_is_run():

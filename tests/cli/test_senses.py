@@ -72,6 +72,15 @@ def test_a_long_sentence_is_cut_around_its_word(tmp_path, before, after, kept):
     assert "bank end" in sentence
 
 
+def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("the bank. A bank.\nnothing\n")
+    rows = []
+    monkeypatch.setattr(progress.ConsoleBar, "reach", lambda _, _done, count: rows.append(count))
+    found = list(source_of(tmp_path).sentences("reading"))
+    assert (len(found), rows) == (4, [2, 4])
+
+
 @pytest.mark.parametrize(
     ("word", "before", "kept"), [("x", 9, 21), ("x" * 9, 500, 201), ("", 999, 1000)]
 )
@@ -86,96 +95,68 @@ def test_a_long_list_is_cut_around_its_word(tmp_path, word, before, kept):
 
 def test_columns_of_lists_give_the_same_as_columns_of_strings(tmp_path):
     texts = [" ".join(words_of(text)) for text in [*RIVER, *MONEY, "nothing here"]]
+    lists = [text.split() for text in texts]
     pq.write_table(pa.table({"text": texts}), tmp_path / "strings.parquet")
-    pq.write_table(pa.table({"text": [text.split() for text in texts]}), tmp_path / "a.parquet")
-    lines = [json.dumps({"text": text.split()}) + "\n" for text in texts]
-    (tmp_path / "a.jsonl").write_text("".join(lines))
+    pq.write_table(pa.table({"text": lists}), tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps({'text': one})}\n" for one in lists))
     results = []
     for name in ("strings.parquet", "a.parquet", "a.jsonl"):
         saved, target = tmp_path / f"{name}.senses", tmp_path / f"{name}.csv"
         file = tmp_path / name
         done = run("senses", "bank", file, "--senses", "2", "--save", saved, "--output", target)
         applied = run("senses", "--apply", saved, file, "--output", tmp_path / "applied.jsonl")
-        results.append((done.stdout, done.stderr, saved.read_bytes(), applied.stdout))
-        assert "[bank]" in done.stdout.decode()
-        own = {"start", "end", "index", "text_start", "file"}
         tables = [read_rows(target), read_rows(tmp_path / "applied.jsonl")]
-        for rows in tables:
-            for row in rows:
-                at = {key: row.pop(key) for key in own}
-                text = row["text"]
-                before = (
-                    at["start"]
-                    if at["index"] is None
-                    else len(" ".join(text.split()[: at["index"]])) + 1
-                )
-                assert text[before : before + 4] == "bank"
-                assert (at["text_start"], at["end"] is None) == (
-                    (0, False) if at["index"] is None else (None, True)
-                )
-        results[-1] += (tables,)
+        for row in (row for rows in tables for row in rows):
+            index, start = row.pop("index"), row.pop("start")
+            if index is not None:
+                start = len(" ".join(row["text"].split()[:index])) + bool(index)
+            assert row["text"][start : start + 4] == "bank"
+            found = row.pop("file"), row.pop("text_start"), row.pop("end") is None
+            assert found == (name, *((0, False) if index is None else (None, True)))
+        results.append((done.stdout, done.stderr, saved.read_bytes(), applied.stdout, tables))
+    assert "[bank]" in done.stdout.decode()
     assert results[0] == results[1] == results[2]
 
 
-def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("the bank. A bank.\nnothing\n")
-    rows = []
-    monkeypatch.setattr(progress.ConsoleBar, "reach", lambda _, _done, count: rows.append(count))
-    found = list(source_of(tmp_path).sentences("reading"))
-    assert (len(found), rows) == (4, [2, 4])
+ABSENT = "polyseme: The word does not occur in the texts; --form adds other forms."
+ON_REQUEST = f"{ABSENT} --phrases finds phrases of the vocabulary."
+FORMS = "Banked it\nthe bank\ntwo banks of embankments\nBanks by rivers\n"
+SEARCHES = [
+    # A beginning stands for tokens of any script and spelling.
+    (FORMS, ("bank", "--form", "ban*"), "Forms: banks 2, banked 1, bank 1"),
+    (FORMS, ("bank", "--form", "ban*", "--exact"), "Forms: bank 1, banks 1"),
+    ("यह बैंक है\nबैंकों में", ("बैंक", "--form", "बैंक*"), "Forms: बैंक 1, बैंकों 1"),
+    ("nga\u0302n hàng\nNgâng", ("ngân", "--form", "ngân*"), "Forms: nga\u0302n 1, ngâng 1"),
+    ("за\u0301мка\nЗамок", ("замо", "--form", "замо*"), "Forms: замок 1"),
+    ("τράπεζες\nΤΡΑΠΕΖΕΣ", ("τράπεζ", "--form", "τράπεζ*"), "Forms: τράπεζες 1, τραπεζες 1"),
+    ("«bank’s»\nbank-robber", ("bank", "--form", "bank*"), "Forms: bank 2"),
+    ("well-known\nwells and wells", ("well", "--form", "well*"), "Forms: wells 2"),
+    ("the bank\n", ("river", "--form", "riv*"), f"Forms: none\n{ABSENT}"),
+    ("the bank\ntwo banks\nBanked it\n", ("bank", "--form", "banks,banked"), 3),
+    ("the bank_owned house\n2bank or _bank_\nthe bank", ("bank",), 4),
+    ("a high  speed train\nthe High speed line\n", ("high speed", "--phrases"), 2),
+    ("a high speed train\n", ("savings bank",), ON_REQUEST),
+    ("a high speed train\n", ("high speed",), ON_REQUEST),
+    ("a high speed train\n", ("high-speed", "--form", "high speed"), ON_REQUEST),
+    ("a high speed train\n", ("speed train", "--phrases"), ABSENT),
+]
 
 
-def test_a_token_of_a_text_in_which_the_word_is_no_word_is_an_occurrence(tmp_path):
-    file = tmp_path / "texts.txt"
-    file.write_text("\n".join(["nothing here", *RIVER, "the bank_owned house", "2bank or _bank_"]))
-    for options in ((), ("--json",), ("--output", tmp_path / "out.jsonl")):
-        done = run("senses", "bank", file, *options)
-        assert done.returncode == 0, done.stderr
-    found = json.loads(run("senses", "bank", file, "--json").stdout)
-    spans = [found["texts"][one["text"]][one["start"] : one["end"]] for one in found["occurrences"]]
-    assert spans == ["bank"] * 11
-
-
-def test_forms_may_be_separated_by_commas(tmp_path):
-    file = tmp_path / "texts.txt"
-    file.write_text("the bank\ntwo banks\nBanked it\n")
-    done = run("senses", "bank", file, "--form", "banks,banked")
-    assert "in 3 occurrences" in done.stdout.decode()
-
-
-@pytest.mark.parametrize(
-    ("options", "shown"),
-    [((), "banks 2, banked 1, bank 1"), (("--exact",), "bank 1, banks 1")],
-)
-def test_a_beginning_stands_for_the_words_of_the_texts(tmp_path, options, shown):
-    file, save = tmp_path / "texts.txt", tmp_path / "bank.json"
-    file.write_text("Banked it\nthe bank\ntwo banks of embankments\nBanks by rivers\n")
-    done = run("senses", "bank", file, "--form", "ban*", *options, "--save", save)
-    assert done.stderr.decode().splitlines()[-1] == f"Forms: {shown}"
-    forms = [form.split()[0] for form in shown.split(", ")]
-    assert json.loads(save.read_bytes())["forms"] == forms
-    assert f"in {sum(int(form[-1]) for form in shown.split(', '))} occurrences" in (
-        done.stdout.decode()
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "form", "shown"),
-    [
-        ("यह बैंक है\nबैंकों में", "बैंक*", "बैंक 1, बैंकों 1"),
-        ("nga\u0302n hàng\nNgâng", "ngân*", "nga\u0302n 1, ngâng 1"),
-        ("за\u0301мка\nЗамок", "замо*", "замок 1"),
-        ("τράπεζες\nΤΡΑΠΕΖΕΣ", "τράπεζ*", "τράπεζες 1, τραπεζες 1"),
-        ("«bank’s»\nbank-robber", "bank*", "bank 2"),
-        ("well-known\nwells and wells", "well*", "wells 2"),
-    ],
-)
-def test_a_beginning_stands_for_tokens_of_any_script_and_spelling(tmp_path, text, form, shown):
-    file = tmp_path / "texts.txt"
+@pytest.mark.parametrize(("text", "arguments", "shown"), SEARCHES)
+def test_occurrences_and_their_forms_are_found(tmp_path, text, arguments, shown):
+    file, save = tmp_path / "texts.txt", tmp_path / "word.json"
     file.write_text(text)
-    done = run("senses", form[:-1], file, "--form", form)
-    assert done.stderr.decode().splitlines()[-1] == f"Forms: {shown}"
+    done = run("senses", *arguments, file, "--save", save)
+    if isinstance(shown, int):
+        assert f" in {shown} occurrences" in done.stdout.decode()
+        return
+    assert done.stderr.decode().rstrip("\n").endswith(shown)
+    assert done.returncode == (1 if ABSENT in shown else 0)
+    if not done.returncode:
+        pairs = [form.split() for form in shown.removeprefix("Forms: ").split(", ")]
+        assert json.loads(save.read_bytes())["forms"] == [form for form, _ in pairs]
+        count = sum(int(count) for _, count in pairs)
+        assert f"in {count} occurrence" in done.stdout.decode()
 
 
 @pytest.mark.parametrize("before", ["", "ше\u0301л " * 1000])
@@ -255,16 +236,6 @@ def test_a_row_without_a_lemma_for_each_word_is_reported(tmp_path, lemmas):
     assert message.startswith("polyseme: a.jsonl: row 1 has no lemma for each word")
 
 
-def test_a_beginning_that_no_word_has_is_reported(tmp_path):
-    file = tmp_path / "texts.txt"
-    file.write_text("the bank\n")
-    done = run("senses", "river", file, "--form", "riv*")
-    assert done.stderr.decode().splitlines()[-2:] == [
-        "Forms: none",
-        "polyseme: The word does not occur in the texts; --form adds other forms.",
-    ]
-
-
 @pytest.fixture
 def file(tmp_path):
     """A file of the texts, the last of which does not contain the word."""
@@ -275,6 +246,10 @@ def file(tmp_path):
 
 
 def test_the_command_prints_the_document_and_writes_the_occurrences(file, tmp_path):
+    for name, start in (("map.svg", b"<?xml"), ("map.png", b"\x89PNG")):
+        target = tmp_path / name
+        assert run("senses", "bank", file, "--senses", "2", "--plot", target).returncode == 0
+        assert target.read_bytes().startswith(start)
     document = json.loads(run("senses", "bank", file, "--senses", "2", "--json").stdout)
     assert np.bincount([one["sense"] for one in document["occurrences"]]).tolist() == [8, 8]
     for name in ("all.parquet", "all.csv", "all.jsonl"):
@@ -311,38 +286,6 @@ def test_texts_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(tmp_pat
     assert {(row["file"], row["label"]) for row in rows} == {("'=1.txt", "'-label")}
     assert [int(row["row"]) for row in rows] == [0, 1, 2, 3, 4, 5]
     assert [row["text"] for row in read_rows(tmp_path / "all.jsonl")] == texts
-
-
-def test_the_command_plots_the_map(file, tmp_path):
-    for name, start in (("map.svg", b"<?xml"), ("map.png", b"\x89PNG")):
-        target = tmp_path / name
-        done = run("senses", "bank", file, "--senses", "2", "--plot", target)
-        assert done.returncode == 0, done.stderr
-        assert target.read_bytes().startswith(start)
-
-
-def test_the_command_finds_phrases_on_request(tmp_path):
-    file = tmp_path / "texts.txt"
-    file.write_text("a high  speed train\nthe High speed line\n")
-    target = tmp_path / "phrase.jsonl"
-    done = run("senses", "high speed", file, "--phrases", "--output", target)
-    assert "high speed: 1 sense in 2 occurrences" in done.stdout.decode()
-    assert [(int(one["start"]), int(one["end"])) for one in read_rows(target)] == [(2, 13), (4, 14)]
-
-
-def test_a_phrase_that_is_not_found_is_an_error_that_names_the_option(tmp_path):
-    file = tmp_path / "texts.txt"
-    file.write_text("a high speed train\n")
-    absent = "polyseme: The word does not occur in the texts; --form adds other forms."
-    on_request = f"{absent} --phrases finds phrases of the vocabulary."
-    for arguments, message in (
-        (("savings bank",), on_request),
-        (("high speed",), on_request),
-        (("high-speed", "--form", "high speed"), on_request),
-        (("speed train", "--phrases"), absent),
-    ):
-        done = run("senses", *arguments, file)
-        assert (done.returncode, done.stderr.decode().splitlines()[-1]) == (1, message)
 
 
 def test_a_row_that_cannot_be_read_is_left_out_and_counted(file, tmp_path):

@@ -19,19 +19,15 @@ class Case:
     sentence: SentenceArrays
     layers: list
 
-    def describe(self):
-        """The case in a few lines, with the shape of each array."""
-        lines = [outline(self.sentence), f"known {self.sentence.known.astype(int)}"]
-        return "\n".join([*lines, *(outline(layer) for layer in self.layers)])
 
-
-def outline(part):
+def arrays_of(part):
+    """Every array of nested dataclasses, lists and tuples."""
     if isinstance(part, np.ndarray):
-        return str(list(part.shape))
-    if not is_dataclass(part):
-        return repr(part)
-    inner = (f"{f.name}={outline(getattr(part, f.name))}" for f in fields(part))
-    return f"{type(part).__name__}({', '.join(inner)})"
+        return [part]
+    parts = part if isinstance(part, list | tuple) else []
+    if is_dataclass(part):
+        parts = [getattr(part, field.name) for field in fields(part)]
+    return [array for one in parts for array in arrays_of(one)]
 
 
 def random_case(seed):
@@ -53,31 +49,20 @@ def random_sentence(rng, n, d, unknown=None):
 
 
 def random_layer(rng, d):
-    if rng.random() < 0.2:
-        return parameter_free(rng, d)
-    heads = int(rng.integers(1, 4))
-    k, v = (int(w) for w in rng.choice(HEAD_WIDTHS, 2))
-    return Layer(
-        heads=heads,
-        query=projection(rng, d, heads * k),
-        key=projection(rng, d, heads * k),
-        value=projection(rng, d, heads * v),
-        output=projection(rng, heads * v, d),
-        scoring=random_scoring(rng, heads),
-        residual=random_residual(rng),
-        **norms_and_feed_forward(rng, d),
-    )
-
-
-def parameter_free(rng, d):
-    """Q = K = V = X, with one head or, as all widths are prime, one for each column."""
-    heads = int(rng.choice([1, d]))
-    return Layer(
-        heads=heads,
-        scoring=random_scoring(rng, heads),
-        residual=random_residual(rng),
-        **norms_and_feed_forward(rng, d),
-    )
+    parts = {}
+    if rng.random() < 0.2:  # Q = K = V = X, with one head or, as all widths are prime, d
+        heads = int(rng.choice([1, d]))
+    else:
+        heads = int(rng.integers(1, 4))
+        k, v = (int(w) for w in rng.choice(HEAD_WIDTHS, 2))
+        parts = {
+            "query": projection(rng, d, heads * k),
+            "key": projection(rng, d, heads * k),
+            "value": projection(rng, d, heads * v),
+            "output": projection(rng, heads * v, d),
+        }
+    parts |= {"scoring": random_scoring(rng, heads), "residual": random_residual(rng)}
+    return Layer(heads, **parts, **norms_and_feed_forward(rng, d))
 
 
 def random_scoring(rng, heads):

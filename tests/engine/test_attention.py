@@ -31,11 +31,6 @@ def run(start, layer):
     return result.contextual, result.records[0]["weights"][0]
 
 
-def test_softmax_of_zero_and_log_three():
-    # e^0 = 1 and e^(ln 3) = 3, together 4: a quarter and three quarters.
-    assert_close(softmax(np.array([0.0, math.log(3)])), [0.25, 0.75])
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("peak", [1.0, 59.0, 61.0, 88.0, 89.0, 1e4, 1e30])
 @pytest.mark.parametrize("sign", [1, -1])
@@ -98,14 +93,6 @@ def test_a_token_with_only_its_own_word_attends_to_itself():
     assert np.array_equal(later, ~np.eye(2, 5, 2, dtype=bool))
 
 
-def test_two_tokens_with_identity_weights():
-    # x0 = (a, 0), x1 = (0, a) with a² = ln 3: own score ln 3, the other's 0, so 3/4 and 1/4.
-    a = math.sqrt(math.log(3))
-    context, weights = run(sentence([[a, 0], [0, a]]), Layer(scoring=Scoring(scale=False)))
-    assert_close(weights, [[0.75, 0.25], [0.25, 0.75]])
-    assert_close(context, [[0.75 * a, 0.25 * a], [0.25 * a, 0.75 * a]])
-
-
 def test_the_scale_uses_the_width_of_one_head_not_of_all():
     # Two heads of k = 4. The first head has (a,0,0,0) and (0,a,0,0) as above; the second zeros.
     a = math.sqrt(2 * math.log(3))
@@ -129,25 +116,6 @@ def test_rows_of_the_scores_are_queries_and_columns_are_keys():
     assert_close(context, [[7, 70], [6, 60]])
 
 
-def test_a_position_bias_favors_the_neighbor_to_the_right():
-    # R = 1, the table is for distances -1, 0, +1: ln 1, ln 1, ln 8. All scores are 0.
-    # Row 0: weights 1 : 8 : 8 (distance 2 counts as 1). Row 1: 1 : 1 : 8. Row 2: 1 : 1 : 1.
-    bias = np.array([[0, 0, math.log(8)]])
-    start = sentence(np.zeros((3, 2)))
-    _, weights = run(start, Layer(scoring=Scoring(position_bias=bias)))
-    rows = [[1 / 17, 8 / 17, 8 / 17], [0.1, 0.1, 0.8], [1 / 3, 1 / 3, 1 / 3]]
-    assert_close(weights, rows)
-
-
-def test_a_word_bias_is_added_to_the_column_of_its_word():
-    # All scores 0; biases ln 2, 0, ln 5: every row is 2 : 1 : 5.
-    start = sentence(np.zeros((3, 2)), word_bias=[math.log(2), 0, math.log(5)])
-    _, weights = run(start, Layer(scoring=Scoring(word_bias=True)))
-    assert_close(weights, [[0.25, 0.125, 0.625]] * 3)
-    _, plain = run(start, Layer(scoring=Scoring(word_bias=False)))
-    assert_close(plain, [[1 / 3] * 3] * 3)
-
-
 def test_each_head_adds_the_word_bias_by_its_own_factor():
     # Biases 0 and ln 3. Factor 2: 1 : 9; factor 1: 1 : 3; factor 0: 1 : 1; factor -1: 3 : 1.
     start = sentence(np.zeros((2, 4)), word_bias=[0, math.log(3)])
@@ -155,33 +123,3 @@ def test_each_head_adds_the_word_bias_by_its_own_factor():
     weights = contextualize(start, [Layer(4, scoring=scoring)], ["weights"]).records[0]["weights"]
     assert_close(weights[:, 0], [[0.1, 0.9], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
     assert_close(weights[:, 1], weights[:, 0])
-
-
-def test_other_words_masks_every_occurrence_of_the_word():
-    # Tokens: apple eats apple. "apple" attends to "eats" only; "eats" to both apples.
-    start = sentence(np.zeros((3, 2)), words=[4, 9, 4])
-    _, weights = run(start, Layer(scoring=Scoring(mask="other-words")))
-    assert_close(weights, [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]])
-
-
-@pytest.mark.parametrize("mask", ["all", "others", "other-words"])
-def test_a_lone_token_is_its_own_context(mask):
-    context, weights = run(sentence([[3, 4]]), Layer(scoring=Scoring(mask=mask)))
-    assert_close(weights, [[1]])
-    assert_close(context, [[3, 4]])
-
-
-def test_an_unknown_token_is_a_query_and_no_key():
-    # Tokens: known, unknown, known. The unknown one has a zero row, so its scores are equal.
-    start = sentence([[2, 0], [0, 0], [0, 4]], known=[True, False, True])
-    context, weights = run(start, Layer(scoring=Scoring(mask="others")))
-    assert_close(weights, [[0, 0, 1], [0.5, 0, 0.5], [1, 0, 0]])
-    assert_close(context, [[0, 4], [1, 2], [2, 0]])
-
-
-def test_a_sentence_of_unknown_tokens_attends_to_itself_and_stays_zero():
-    # Their value is zero even if the projection has a bias of 5.
-    layer = Layer(value=Projection(np.eye(2), np.array([5.0, 5.0])))
-    context, weights = run(sentence(np.zeros((2, 2)), known=[False, False]), layer)
-    assert_close(weights, np.eye(2))
-    assert_close(context, np.zeros((2, 2)))

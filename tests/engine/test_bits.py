@@ -4,7 +4,6 @@ import hashlib
 import multiprocessing
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.engine.positions import sinusoids
-from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
+from tests.engine.cases import normal, projection, random_layer, random_sentence
 
 EDGES = [1, 2, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 1]
 RECORDED = ["queries", "keys", "values", "scores", "weights", "contributions"]
@@ -51,7 +50,7 @@ def test_recording_changes_no_bit(n):
     assert np.array_equal(bits(weights.records[1]["weights"]), bits(recorded.records[1]["weights"]))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(50))
 def test_a_sentence_gets_the_same_bits_in_a_stack(seed):
     rng = np.random.default_rng(seed)
     d, n = int(rng.choice([7, 29, 50, 101])), int(rng.choice([0, 1, 2, 5, 20, 63, BLOCK + 1]))
@@ -90,39 +89,24 @@ def test_products_in_parts_are_whole_and_the_same_in_a_stack(n, shape):
         assert np.array_equal(bits(project(rows)), bits(found[place]))
 
 
-def at_offset(array, offset):
-    """A copy of an array at an address `offset` bytes after a multiple of 64."""
-    buffer = np.zeros(array.nbytes + 64 + offset, np.uint8)
-    start = -buffer.ctypes.data % 64 + offset
+def at_odd_address(array):
+    """A copy of an array one byte after a multiple of 64."""
+    buffer = np.zeros(array.nbytes + 65, np.uint8)
+    start = -buffer.ctypes.data % 64 + 1
     copy = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[:] = array
-    assert copy.ctypes.data % 64 == offset
     return copy
 
 
-def with_vectors(sentence, vectors):
-    return SentenceArrays(vectors, sentence.known, sentence.words, sentence.word_bias)
-
-
-LAYOUTS = {
-    "columns first": np.asfortranarray,
-    "every second column": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-    "every second row": lambda x: np.repeat(x, 2, axis=0)[::2],
-    "an odd address": lambda x: at_offset(x, 1),
-    "rows of a batch": lambda x: np.concatenate([x, x, x])[len(x) : 2 * len(x)],
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [np.asfortranarray, at_odd_address])
 def test_the_layout_of_memory_changes_no_bit(layout):
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         d, n = int(rng.choice([7, 50, 101])), int(rng.choice([1, 2, 5, 20, 63]))
         layer, sentence = random_layer(rng, d), random_sentence(rng, n, d)
-        expected = contextualize(sentence, [layer]).contextual
-        other = with_vectors(sentence, LAYOUTS[layout](sentence.vectors))
-        other = contextualize(other, [layer]).contextual
-        assert np.array_equal(bits(other), bits(expected)), f"seed {seed}, n {n}, d {d}"
+        other = sentence._replace(vectors=layout(sentence.vectors))
+        expected = bits(contextualize(sentence, [layer]).contextual)
+        assert np.array_equal(bits(contextualize(other, [layer]).contextual), expected)
 
 
 def digests(lengths):
@@ -141,55 +125,18 @@ def test_other_processes_give_the_same_bits():
         assert pool.submit(digests, EDGES[::-1]).result()[::-1] == digests(EDGES)
 
 
-@pytest.mark.parametrize("n", [513, 1024, 5000])
-@pytest.mark.parametrize("d", [7, 16, 100])
-def test_the_position_vector_of_a_token_does_not_depend_on_the_length(n, d):
-    long = np.ascontiguousarray(sinusoids(n, d)[:512])
-    assert np.array_equal(sinusoids(512, d).view(np.uint64), long.view(np.uint64))
-    assert np.array_equal(sinusoids(5, d), long[:5])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_type_stays_that_of_the_vectors(dtype):
-    for seed in range(100):
-        case = random_case(seed)
-        sentence = case.sentence
-        bias = None if sentence.word_bias is None else sentence.word_bias.astype(dtype)
-        vectors = sentence.vectors.astype(dtype)
-        sentence = SentenceArrays(vectors, sentence.known, sentence.words, bias)
-        layers = [layer.astype(dtype) for layer in case.layers]
-        result = contextualize(sentence, layers, RECORDED)
-        assert result.contextual.dtype == dtype, case.describe()
-        for record in result.records:
-            for name, array in record.items():
-                assert array.dtype == dtype, f"{name}\n{case.describe()}"
-
-
-def arrays_of(part):
-    """Every array of nested dataclasses."""
-    if isinstance(part, np.ndarray):
-        return [part]
-    inner = [getattr(part, f.name) for f in fields(part)] if is_dataclass(part) else []
-    return [array for child in inner for array in arrays_of(child)]
-
-
-def test_astype_changes_the_type_of_every_array_of_a_layer_and_nothing_else():
-    for seed in range(30):
-        for layer in random_case(seed).layers:
-            wide = layer.astype(np.float64)
-            assert {array.dtype for array in arrays_of(wide)} <= {np.dtype(np.float64)}
-            assert {array.dtype for array in arrays_of(layer)} <= {np.dtype(np.float32)}
-            for one, other in zip(arrays_of(wide), arrays_of(layer), strict=True):
-                assert np.array_equal(one, other)
-            assert repr(wide.astype(np.float32)) == repr(layer)
+@pytest.mark.parametrize("d", [7, 100])
+def test_position_vector_does_not_depend_on_the_length(d):
+    long = sinusoids(5000, d)
+    for n in (5, 512, 513):
+        assert sinusoids(n, d).tobytes() == long[:n].tobytes()
 
 
 def peak_bytes(n, names=()):
     """The peak memory of a run without its input."""
     rng = np.random.default_rng(n)
     layer = Layer(scoring=Scoring(True, "others", normal(rng, 1, 9), word_bias=True))
-    sentence = random_sentence(rng, n, 4, unknown=0.0)
-    sentence = SentenceArrays(sentence.vectors, sentence.known, sentence.words, normal(rng, n))
+    sentence = random_sentence(rng, n, 4, unknown=0.0)._replace(word_bias=normal(rng, n))
     tracemalloc.start()
     try:
         contextualize(sentence, [layer], names)
@@ -198,7 +145,7 @@ def peak_bytes(n, names=()):
         tracemalloc.stop()
 
 
-def test_memory_grows_with_the_length_of_a_sentence_and_not_with_its_square():
+def test_memory_grows_linearly_with_the_length_of_a_sentence():
     peaks = {n: peak_bytes(n) for n in (2000, 4000, 8000)}
     assert peaks[4000] < 2.6 * peaks[2000]
     assert peaks[8000] < 2.6 * peaks[4000]

@@ -8,7 +8,6 @@ import pytest
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import (
-    IDENTITY,
     FeedForward,
     Layer,
     LayerNorm,
@@ -25,11 +24,6 @@ def assert_close(actual, expected):
     np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
-def activate(x, activation):
-    """The result of an activation function."""
-    return FeedForward(IDENTITY, IDENTITY, activation).activate(x)
-
-
 def test_a_rectangular_projection_with_bias_multiplies_from_the_right():
     # [1, 2, 3]·[[1, 4], [2, 5], [3, 6]] = [1+4+9, 4+10+18] = [14, 32], plus [10, -1].
     p = Projection(np.array([[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]), np.array([10.0, -1.0]))
@@ -42,18 +36,13 @@ def test_heads_are_blocks_of_adjacent_columns():
     assert_close(split_heads(x, 3), [[[0, 1], [10, 11]], [[2, 3], [12, 13]], [[4, 5], [14, 15]]])
 
 
-def test_residuals_without_a_share():
-    x, output = np.array([[1.0, 2.0]]), np.array([[10.0, 20.0]])
-    assert_close(Residual("none", share=9)(x, output), [[10, 20]])
-    assert_close(Residual("add", share=9)(x, output), [[11, 22]])
-
-
-def test_unit_residual_adds_no_position_to_zero_rows():
-    # Position 0 with d = 2 is (sin 0, cos 0) = (0, 1), times 3; row 1 is zero.
-    x = np.array([[8.0, 6.0], [0.0, 0.0]])
-    output = np.array([[3.0, 4.0], [0.0, 0.0]])
-    result = Residual("unit", share=0.5, position_share=3)(x, output)
-    assert_close(result, [[1.0, 1.1 + 3], [0, 0]])
+def test_residuals():
+    x, output = np.array([[8.0, 6.0], [0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
+    assert_close(Residual("none", share=9)(x, output), output)
+    assert_close(Residual("add", share=9)(x, output), [[11, 10], [0, 0]])
+    # unit((3, 4)) = (0.6, 0.8), half of unit((8, 6)) = (0.4, 0.3). Position 0 with d = 2 is
+    # (sin 0, cos 0) = (0, 1), times 3; a zero row has no position.
+    assert_close(Residual("unit", share=0.5, position_share=3)(x, output), [[1, 1.1 + 3], [0, 0]])
 
 
 def test_unit_keeps_zero_rows_and_gives_others_length_one():
@@ -88,68 +77,30 @@ def test_feed_forward_with_relu():
     assert_close(network(np.array([[1.0, -2.0]])), [[126, 32]])
 
 
-def test_gelu_from_its_formula_at_a_point_where_the_tanh_is_known():
-    # √(2/π)·(x + 0.044715·x³) = artanh(1/2) = ln(3)/2 has its root at x ≈ 0.6745 (the quartile
-    # of the normal distribution is near); there gelu(x) = 0.5·x·(1 + 1/2) = 0.75·x.
-    x = 0.6
-    for _ in range(50):  # Newton's method
-        value = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3) - math.log(3) / 2
-        x -= value / (math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2))
-    assert x == pytest.approx(0.6745, abs=1e-3)
-    assert_close(activate(np.array([x, -x]), "gelu"), [0.75 * x, -0.25 * x])
-
-
 def test_sinusoids_of_the_first_positions():
     # d = 4: rates 1 and 10000^(-1/2) = 0.01. Position p: sin p, cos p, sin 0.01p, cos 0.01p,
     # and since each pair has sin² + cos² = 1, the length is √2.
-    vectors = sinusoids(3, 4)
-    assert_close(vectors[0], np.array([0, 1, 0, 1]) / math.sqrt(2))
-    for p in (1, 2):
-        row = [math.sin(p), math.cos(p), math.sin(0.01 * p), math.cos(0.01 * p)]
-        assert_close(vectors[p], np.array(row) / math.sqrt(2))
-
-
-def test_sinusoids_of_an_odd_width_end_with_a_sine():
+    expected = [[math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)] for p in range(3)]
+    assert_close(sinusoids(3, 4), np.array(expected) / math.sqrt(2))
     # d = 3: rates 1 and 10000^(-2/3). The last cosine is left out, so position 0 is (0, 1, 0).
-    vectors = sinusoids(2, 3)
-    assert_close(vectors[0], [0, 1, 0])
     row = np.array([math.sin(1), math.cos(1), math.sin(10_000 ** (-2 / 3))])
-    assert_close(vectors[1], row / math.sqrt(row @ row))
+    assert_close(sinusoids(2, 3), [[0, 1, 0], row / math.sqrt(row @ row)])
 
 
 def test_cached_position_vectors_are_read_only():
-    with pytest.raises(ValueError, match="read-only"):
-        sinusoids(2, 4)[0, 0] = 7
-    with pytest.raises(ValueError, match="read-only"):
-        relative_bias(np.zeros((1, 3)), range(2), 2)[0, 0, 0] = 7
+    for array in (sinusoids(2, 4), relative_bias(np.zeros((1, 3)), range(2), 2)):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 7
 
 
-def run(vectors, layers):
-    """The contextual vectors of known tokens."""
-    x = np.array(vectors, np.float64)
-    return contextualize(
-        SentenceArrays(x, np.ones(len(x), np.bool_), np.arange(len(x))), layers
-    ).contextual
-
-
-def test_pre_norm_normalizes_the_input_of_the_projections_and_not_the_residual():
-    # One token (1, 3), normalized (-1, 1), attends to itself; plus the residual (1, 3): (0, 4).
-    norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
-    layer = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
-    assert_close(run([[1, 3]], [layer]), [[0, 4]])
-
-
-def test_post_norm_normalizes_the_sum():
-    # (1, 3) attends to itself; sum (2, 6), mean 4, deviations -2 and 2, variance 4: (-1, 1).
-    norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
-    layer = Layer(residual=Residual("add"), norm="after", attention_norm=norm)
-    assert_close(run([[1, 3]], [layer]), [[-1, 1]])
-
-
-def test_the_second_layer_starts_from_the_result_of_the_first():
-    # Each layer doubles by adding itself to itself: 1 -> 2 -> 4 -> 8.
-    layer = Layer(residual=Residual("add"))
-    assert_close(run([[1, 5]], [layer] * 3), [[8, 40]])
+@pytest.mark.parametrize(("norm", "expected"), [("before", [0, 4]), ("after", [-1, 1])])
+def test_norm_of_the_input_or_of_the_sum(norm, expected):
+    # One token (1, 3) attends to itself. Before: its norm (-1, 1), plus the residual (1, 3).
+    # After: the sum (2, 6), mean 4, deviations -2 and 2, variance 4.
+    layer_norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
+    layer = Layer(residual=Residual("add"), norm=norm, attention_norm=layer_norm)
+    sentence = SentenceArrays(np.array([[1.0, 3.0]]), np.ones(1, np.bool_), np.arange(1))
+    assert_close(contextualize(sentence, [layer]).contextual, [expected])
 
 
 @pytest.mark.parametrize(
@@ -168,10 +119,10 @@ def test_attention_at_single_tokens_is_that_of_the_whole_layer(layer, n):
     vectors = rng.standard_normal((3, n, 5)).astype(np.float32) * known[..., None]
     bias = rng.standard_normal((3, n)).astype(np.float32)
     stack = SentenceArrays(vectors, known, rng.integers(0, 3, (3, n)), bias)
-    numbers, places = np.repeat([0, 2], n), np.tile(np.arange(n), 2)
+    sentences, positions = np.repeat([0, 2], n), np.tile(np.arange(n), 2)
     with np.errstate(all="ignore"):
         every = layer(vectors, stack).attended
-        found = layer.attended_at(vectors, stack, numbers, places)
-        alone = layer.attended_at(vectors, stack, numbers[-1:], places[-1:])
-    np.testing.assert_allclose(found, every[numbers, places], atol=2e-6)
+        found = layer.attended_at(vectors, stack, sentences, positions)
+        alone = layer.attended_at(vectors, stack, sentences[-1:], positions[-1:])
+    np.testing.assert_allclose(found, every[sentences, positions], atol=2e-6)
     assert np.array_equal(alone[0], found[-1])

@@ -7,17 +7,9 @@ import pytest
 
 from polyseme.engine.arrays import NonFiniteError, require_finite, unit
 from polyseme.engine.attention import Scoring, SentenceArrays
-from polyseme.engine.layers import (
-    Layer,
-    LayerNorm,
-    Projection,
-    Residual,
-    contextualize,
-)
+from polyseme.engine.layers import Layer, LayerNorm, Projection, Residual, contextualize
 from polyseme.engine.trace import Weights, trace_embeddings, trace_layer, trace_projected
 from tests.engine.cases import normal, random_case
-
-SEEDS = range(8)
 
 
 def sentence(vectors, known=None, word_bias=None, dtype=np.float32):
@@ -28,32 +20,63 @@ def sentence(vectors, known=None, word_bias=None, dtype=np.float32):
     return SentenceArrays(vectors, known, np.arange(n), bias)
 
 
-def random_vectors(n=5, d=3, seed=0):
-    return normal(np.random.default_rng(seed), n, d)
+def weights_of(start, scoring):
+    """The attention weights of one head without projections."""
+    return contextualize(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"][0]
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+VECTORS = normal(np.random.default_rng(0), 5, 3)
+NON_FINITE = [math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("bad", NON_FINITE)
 def test_require_finite_rejects_nan_and_infinity(bad):
     with pytest.raises(NonFiniteError):
         require_finite(np.array([[1.0, bad]]))
-    good = np.array([1.0, 2.0])
-    assert require_finite(good) is good
-    assert require_finite(np.empty((0, 3))).shape == (0, 3)
+    for good in (np.array([1.0, 2.0]), np.array([1e300]), np.empty((0, 3))):
+        assert require_finite(good) is good
 
 
-def test_an_overflow_of_the_scores_raises():
-    with pytest.raises(NonFiniteError):
-        contextualize(sentence(random_vectors() * np.float32(1e25)), [Layer()])
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_vectors_that_are_not_finite_raise(bad):
-    vectors = random_vectors()
+@pytest.mark.parametrize("bad", NON_FINITE)
+@pytest.mark.parametrize("layers", [[], [Layer()]])
+def test_vectors_that_are_not_finite_raise(bad, layers):
+    vectors = VECTORS.copy()
     vectors[2, 1] = bad
     with pytest.raises(NonFiniteError):
-        contextualize(sentence(vectors), [Layer()])
+        contextualize(sentence(vectors), layers)
+
+
+def scaled_bias(factor):
+    return Scoring(word_bias=True, word_bias_scale=np.array([factor], np.float32))
+
+
+OVERFLOWS = {
+    "scores": (sentence(VECTORS * np.float32(1e25)), Layer()),
+    "word bias": (sentence(np.zeros((3, 2)), None, [0, 3e38, 0]), Layer(scoring=scaled_bias(3e38))),
+    "negative": (
+        sentence(np.zeros((3, 2)), None, [0, -3e38, 0]),
+        Layer(scoring=scaled_bias(-1e30)),
+    ),
+    "infinite biases": (
+        sentence(np.zeros((3, 2)), None, [-math.inf] * 3),
+        Layer(scoring=Scoring(word_bias=True)),
+    ),
+    # Division by an infinite variance would make the finite vector (1e30, -1e30) zero.
+    "variance": (
+        sentence([[1, -1]]),
+        Layer(
+            value=Projection(np.eye(2, dtype=np.float32) * np.float32(1e30)),
+            norm="after",
+            attention_norm=LayerNorm(np.ones(2, np.float32), np.zeros(2, np.float32)),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("start", "layer"), OVERFLOWS.values(), ids=OVERFLOWS)
+def test_overflow_raises(start, layer):
     with pytest.raises(NonFiniteError):
-        contextualize(sentence(vectors), [])
+        contextualize(start, [layer])
 
 
 def test_an_intermediate_that_overflowed_is_not_returned():
@@ -69,7 +92,7 @@ def test_an_intermediate_that_overflowed_is_not_returned():
 
 @pytest.mark.parametrize("exponent", range(-44, 39, 3))
 def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
-    for seed in SEEDS:
+    for seed in range(8):
         case = random_case(seed)
         factor = np.float32(10.0**exponent) / np.float32(8)
         scaled = SentenceArrays(
@@ -86,42 +109,22 @@ def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
 
 @pytest.mark.parametrize("bias", [1e4, 1e30, 3e38])
 def test_a_huge_word_bias_takes_all_the_attention(bias):
-    vectors = random_vectors()
-    start = sentence(vectors, word_bias=[0, 0, 0, bias, 0])
-    result = contextualize(start, [Layer(scoring=Scoring(word_bias=True))], ["weights"])
-    assert np.array_equal(result.records[0]["weights"][0], np.eye(5)[[3] * 5])
-    np.testing.assert_allclose(result.contextual, vectors[[3] * 5], atol=1e-6)
-
-
-@pytest.mark.parametrize(("factor", "bias"), [(1e30, 1e30), (3e38, 3e38), (-3e38, -3e38)])
-def test_a_factor_that_takes_the_word_bias_out_of_range_raises(factor, bias):
-    start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])
-    scoring = Scoring(word_bias=True, word_bias_scale=np.array([factor], np.float32))
-    with pytest.raises(NonFiniteError):
-        contextualize(start, [Layer(scoring=scoring)])
-
-
-def test_word_biases_of_minus_infinity_everywhere_raise():
-    start = sentence(np.zeros((3, 2)), word_bias=[-math.inf] * 3)
-    with pytest.raises(NonFiniteError):
-        contextualize(start, [Layer(scoring=Scoring(word_bias=True))])
+    weights = weights_of(sentence(VECTORS, None, [0, 0, 0, bias, 0]), Scoring(word_bias=True))
+    assert np.array_equal(weights, np.eye(5)[[3] * 5])
 
 
 @pytest.mark.parametrize("bias", [-1e30, -3e38])
 def test_masked_keys_stay_masked_below_the_lowest_scores(bias):
     """The value of masked scores is -infinity, because a score may be any finite number."""
     start = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True])
-    scoring = Scoring(position_bias=np.full((1, 3), bias, np.float32))
-    weights = contextualize(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
-    assert not weights[0, :, 1].any()
+    weights = weights_of(start, Scoring(position_bias=np.full((1, 3), bias, np.float32)))
+    assert not weights[:, 1].any()
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
 
 
 def test_a_position_bias_that_masks_all_but_the_adjacent_words():
     bias = np.array([[-1e30, 0, -1e30, 0, -1e30]], np.float32)
-    start = sentence(np.zeros((4, 2)))
-    layer = Layer(scoring=Scoring(position_bias=bias))
-    weights = contextualize(start, [layer], ["weights"]).records[0]["weights"][0]
+    weights = weights_of(sentence(np.zeros((4, 2))), Scoring(position_bias=bias))
     half = [[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0]]
     np.testing.assert_allclose(weights, half)
 
@@ -129,8 +132,8 @@ def test_a_position_bias_that_masks_all_but_the_adjacent_words():
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_zero_vectors_with_a_unit_residual_stay_zero(n, known):
-    start = sentence(np.zeros((n, 4)), [known] * n)
     layer = Layer(residual=Residual("unit", 0.5, 0.3))
+    start = sentence(np.zeros((n, 4)), [known] * n)
     assert not contextualize(start, [layer, layer]).contextual.any()
 
 
@@ -142,27 +145,20 @@ def test_unit_of_any_magnitude_has_length_one(magnitude):
     assert unit(x).dtype == np.float32
 
 
-def test_an_overflow_of_the_variance_raises():
-    """Division by an infinite variance would make the finite vector (1e30, -1e30) zero."""
-    norm = LayerNorm(np.ones(2, np.float32), np.zeros(2, np.float32))
-    value = Projection(np.eye(2, dtype=np.float32) * np.float32(1e30))
-    layer = Layer(value=value, norm="after", attention_norm=norm)
-    with pytest.raises(NonFiniteError):
-        contextualize(sentence([[1, -1]]), [layer])
+HUGE = np.full((2, 3), 1e200)
+TRACES = {
+    "embeddings": lambda: trace_embeddings(HUGE, Weights()),
+    "projected": lambda: trace_projected(HUGE, HUGE, np.ones((2, 3))),
+    "layer": lambda: trace_layer(sentence(HUGE, dtype=np.float64), [Layer()], 0),
+    "layer before": lambda: trace_layer(sentence(HUGE, dtype=np.float64), [Layer()] * 2, 1),
+    "output": lambda: trace_embeddings(np.ones((2, 3)), Weights(output=np.full((3, 3), 1.7e308))),
+}
 
 
-def test_an_overflow_of_float64_in_a_trace_raises():
-    huge = np.full((2, 3), 1e200)
+@pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
+def test_overflow_of_float64_in_a_trace_raises(trace):
     with pytest.raises(NonFiniteError):
-        trace_embeddings(huge, Weights())
-    with pytest.raises(NonFiniteError):
-        trace_projected(huge, huge, np.ones((2, 3)))
-    with pytest.raises(NonFiniteError):
-        trace_layer(sentence(huge, dtype=np.float64), [Layer()], 0)
-    with pytest.raises(NonFiniteError):
-        trace_layer(sentence(huge, dtype=np.float64), [Layer(), Layer()], 1)
-    with pytest.raises(NonFiniteError):
-        trace_embeddings(np.ones((2, 3)), Weights(output=np.full((3, 3), 1.7e308)))
+        trace()
 
 
 def test_a_trace_in_float64_survives_an_overflow_of_float32():

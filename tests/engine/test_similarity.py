@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from sklearn.decomposition import PCA
 
 from polyseme.engine import similarity
 from polyseme.engine.arrays import unit
 from polyseme.engine.similarity import cosines, nearest, norms, principal_components
-
-CLOSE = 2e-6
 
 
 def true_cosines(vector, table):
@@ -32,56 +29,28 @@ def normal(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def check_nearest(vector, table, k, exclude=()):
-    """Compare `nearest` with brute force; rows with close cosines may be in either order."""
-    rows, found = nearest(vector, table, norms(table), k, exclude)
-    truth = true_cosines(vector, table)
-    allowed = [j for j in range(len(table)) if table[j].any() and j not in exclude]
-    assert len(rows) == len(found) == min(k, len(allowed))
-    assert len(set(rows.tolist())) == len(rows)
-    assert set(rows.tolist()) <= set(allowed)
-    np.testing.assert_allclose(found, truth[rows], atol=CLOSE)
-    best = np.sort(truth[allowed])[::-1][: len(rows)]
-    np.testing.assert_allclose(found, best, atol=CLOSE)
-    assert (np.diff(found) <= 0).all()
-    assert (np.abs(found) <= 1).all()
-    return rows, found
-
-
-@pytest.mark.parametrize("magnitude", [1e-30, 1e-3, 1.0, 1e30])
-def test_cosines_agree_with_brute_force(magnitude):
-    a, b = normal(1, 5, 7) * np.float32(magnitude), normal(2, 11, 7)
+@pytest.mark.parametrize("magnitude", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosines_agree_with_brute_force(magnitude, dtype):
+    a, b = (normal(1, 5, 7) * np.float32(magnitude)).astype(dtype), normal(2, 11, 7).astype(dtype)
+    a[3] = b[4] = 0
     result = cosines(a, b)
-    assert result.dtype == np.float32
-    for i in range(5):
-        np.testing.assert_allclose(result[i], true_cosines(a[i], b), atol=CLOSE)
-
-
-def test_a_zero_vector_has_cosine_zero_with_everything():
-    a = np.array([[0, 0], [1, 0]], np.float32)
-    assert cosines(a, a).tolist() == [[0, 0], [0, 1]]
-
-
-def test_cosines_of_float64_stay_float64():
-    a = np.array([[3.0, 4.0]])
-    assert cosines(a, a).dtype == np.float64
-    np.testing.assert_allclose(cosines(a, np.array([[4.0, 3.0]])), [[0.96]], atol=1e-15)
+    assert result.dtype == dtype
+    tolerance = 2e-6 if dtype == np.float32 else 1e-15
+    for row, expected in zip(result, a, strict=True):
+        np.testing.assert_allclose(row, true_cosines(expected, b), atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("magnitude", [1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("magnitude", [1e-30, 1e-2, 1.0, 1e2, 1e30])
 def test_norms_agree_with_brute_force(dtype, magnitude):
-    table = (normal(4, 101, 7) * np.float32(magnitude)).astype(dtype)
+    with np.errstate(over="ignore"):
+        table = (normal(4, 101, 7) * np.float32(magnitude)).astype(dtype)
+    table[~np.isfinite(table).all(axis=1)] = 0
     expected = [np.sqrt((row * row).sum()) for row in table.astype(np.float64)]
     result = norms(table)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("magnitude", [1e-30, 1e30])
-def test_norms_of_extreme_magnitude_neither_underflow_nor_overflow(magnitude):
-    table = np.array([[3, 4], [0, 0]], np.float32) * np.float32(magnitude)
-    np.testing.assert_allclose(norms(table), [5 * magnitude, 0], rtol=1e-6)
 
 
 def nearest_in_float64(vector, table, k, exclude):
@@ -136,50 +105,6 @@ def test_nearest_has_the_bits_of_float64_for_any_table(
     assert similarities.tobytes() == expected_similarities.tobytes()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 1 << 32),
-    d=st.sampled_from([1, 3, 50, 300, 3000]),
-    dtype=st.sampled_from([np.float16, np.float32, np.int8]),
-    scale=st.integers(-45, 39),
-)
-def test_the_error_of_a_cosine_in_float32_is_less_than_half_the_margin(seed, d, dtype, scale):
-    table = difficult_table(seed, 50, d, dtype, 0)
-    if dtype == np.float32:
-        wide = table.astype(np.float64) * 10.0**scale
-        table = np.clip(wide, -3e38, 3e38).astype(dtype)
-    query = unit(normal(seed, 1, d).astype(np.float64))[0]
-    rough = similarity._first_pass(query, table, norms(table))
-    exact = (unit(table.astype(np.float64)) * query).sum(axis=1)
-    finite = np.isfinite(rough)
-    assert (finite == table.any(axis=1)).all()
-    assert np.abs(rough - exact)[finite].max(initial=0) < similarity._margin(d) / 2
-
-
-def test_rows_that_differ_only_in_float64_are_ordered():
-    """The cosines of a thousand rows are within the margin; the best row is the last."""
-    table = np.ones((1000, 100), np.float32)
-    table[:, 0] += np.arange(1000, 0, -1) * 2.0**-22
-    rows, _ = nearest(np.ones(100), table, norms(table), 3)
-    assert rows.tolist() == [999, 998, 997]
-
-
-def test_every_float16_is_converted_exactly():
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    halves = bits[np.isfinite(bits.view(np.float16))].view(np.float16)[None]
-    wide = np.empty(halves.shape, np.float32)
-    similarity._widen(halves, wide)
-    assert (wide * similarity._FLOAT16_DIVISOR).tobytes() == halves.astype(np.float32).tobytes()
-
-
-def test_equal_cosines_are_ordered_by_row():
-    # Cosines of exactly 1, 0 and -1, in turn.
-    table = np.array([[2, 0], [0, 1], [-1, 0]] * 5, np.float32)
-    rows, found = nearest(np.array([1, 0], np.float32), table, norms(table), 12)
-    assert rows.tolist() == [0, 3, 6, 9, 12, 1, 4, 7, 10, 13, 2, 5]
-    assert found.tolist() == [1] * 5 + [0] * 5 + [-1] * 2
-
-
 def test_no_candidates_give_no_neighbors():
     table = np.zeros((3, 2), np.float32)
     one = np.array([1, 0], np.float32)
@@ -188,23 +113,11 @@ def test_no_candidates_give_no_neighbors():
         nearest(one, table[:0], norms(table[:0]), 5),
         nearest(one, table + 1, norms(table + 1), 5, exclude=[0, 1, 2]),
         nearest(one, table + 1, norms(table + 1), 0),
+        nearest(0 * one, table, norms(table), 2),
     ):
         assert rows.tolist() == found.tolist() == []
         assert rows.dtype.kind == "i"
         assert found.dtype == np.float32
-
-
-def test_a_zero_query_finds_rows_of_cosine_zero():
-    table = normal(11, 5, 3)
-    rows, found = nearest(np.zeros(3, np.float32), table, norms(table), 2)
-    assert rows.tolist() == [0, 1]
-    assert found.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("magnitude", [1e-300, 1e-30, 1e30, 1e300])
-def test_nearest_to_a_query_of_extreme_magnitude(magnitude):
-    """A query in JSON is float64, whose range exceeds that of float32."""
-    check_nearest(normal(14, 7).astype(np.float64) * magnitude, normal(15, 20, 7), 5)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
@@ -237,6 +150,7 @@ def test_principal_components_agree_with_scikit_learn(shape):
     coordinates, ratios = principal_components(points)
     pca = PCA(2).fit(points)
     np.testing.assert_allclose(np.abs(coordinates), np.abs(pca.transform(points)), atol=1e-9)
+    assert (coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] >= 0).all()
     np.testing.assert_allclose(ratios, pca.explained_variance_ratio_)
 
 
@@ -245,14 +159,3 @@ def test_equal_points_are_at_the_origin(points):
     coordinates, ratios = principal_components(np.array(points))
     np.testing.assert_allclose(coordinates, 0, atol=1e-12)
     assert ratios.tolist() == [0, 0]
-
-
-@settings(deadline=None, derandomize=True)
-@given(arrays(np.float64, (6, 4), elements=st.floats(-10, 10, width=16)))
-def test_a_projection_does_not_increase_distances(points):
-    coordinates, _ = principal_components(points)
-    distances = np.linalg.norm(points[:, None] - points, axis=-1)
-    projected = np.linalg.norm(coordinates[:, None] - coordinates, axis=-1)
-    assert (projected <= distances + 1e-9).all()
-    largest = np.abs(coordinates).argmax(axis=0)
-    assert (coordinates[largest, [0, 1]] >= 0).all()

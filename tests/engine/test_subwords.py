@@ -13,27 +13,11 @@ from polyseme.engine import subwords as module
 from polyseme.engine.subwords import LONGEST, Subwords, distinct_ngrams, ngram_hashes, word_hashes
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
-AWKWARD = [
-    "e\u0301",
-    "👩🏽\u200d🚒",
-    "🇩🇪",
-    "\u200d",
-    "日本語",
-    "<",
-    ">",
-    "<>",
-    "</s>",
-    "\x00",
-    "\x7f",
-    "\x80",
-]
+AWKWARD = ["e\u0301", "👩🏽\u200d🚒", "🇩🇪", "\u200d", "日本語"]
+AWKWARD += ["<", ">", "<>", "</s>", "\x00", "\x7f", "\x80"]
 LENGTHS = [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (3, 6), (4, 6), (5, 5), (6, 9), (1, 64)]
 words = st.lists(st.one_of(st.sampled_from(AWKWARD), st.text(max_size=6)), max_size=5).map("".join)
 lengths = st.sampled_from(LENGTHS)
-
-PARITY = Subwords(np.array([[3, 0, 0], [0, 0, 3]], np.float32), 3, 3)
-"""Trigrams in two buckets. FNV's offset and prime are odd, so the first bucket has the trigrams
-with an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are even."""
 
 
 def slow_ngrams(word, min_n, max_n):
@@ -56,13 +40,6 @@ def slow_hash(ngram):
     return found
 
 
-def hashes_of(word, min_n, max_n):
-    """The hashes of one word."""
-    (hashes,) = ngram_hashes([word], min_n, max_n)
-    assert hashes.dtype == np.uint32
-    return hashes
-
-
 def vector_of(subwords, word):
     """The vector of one word."""
     (vector,) = subwords.vectors([word])
@@ -74,55 +51,32 @@ def table(rows=101, d=7, dtype=np.float32):
     return np.random.default_rng(3).standard_normal((rows, d)).astype(dtype)
 
 
-@pytest.mark.parametrize(
-    ("letter", "expected"), [("a", 0xE40C292C), ("b", 0xE70C2DE5), ("c", 0xE60C2C52)]
-)
-def test_ascii_letters_have_the_published_hashes_of_fnv_1a(letter, expected):
-    assert hashes_of(letter, 1, 1).tolist() == [expected]
-
-
-def test_bytes_above_ascii_are_signed():
-    unsigned = ((2166136261 ^ 0xC3) * 16777619 % 2**32 ^ 0xA9) * 16777619 % 2**32
-    signed = ((2166136261 ^ 0xFFFFFFC3) * 16777619 % 2**32 ^ 0xFFFFFFA9) * 16777619 % 2**32
-    assert hashes_of("é", 1, 1).tolist() == [signed] != [unsigned]
-
-
-def test_the_boundary_marks_are_no_ngrams():
-    assert hashes_of("ab", 1, 1).tolist() == [slow_hash("a"), slow_hash("b")]
-    assert hashes_of("<", 1, 1).tolist() == [slow_hash("<")]
-    assert hashes_of("", 1, 1).tolist() == []
-    assert hashes_of("", 1, 5).tolist() == [slow_hash("<>")]
-
-
-@pytest.mark.parametrize(
-    ("word", "vector"),
-    [
-        ("zebra", [3, 0, 0]),  # <ze zeb ebr bra ra>: one odd byte in each
-        ("gnu", [2, 0, 1]),  # <gn, nu> with one, gnu with two
-        ("b", [0, 0, 3]),  # <b> with none
-        ("aa", [0, 0, 3]),  # <aa aa> with two
-        ("ba", [3, 0, 0]),  # <ba ba>
-    ],
-)
-def test_a_vector_is_the_mean_of_the_rows_of_its_ngrams(word, vector):
-    assert vector_of(PARITY, word).tolist() == vector
+def test_ascii_letters_have_the_published_hashes_of_fnv_1a():
+    for hashes in (ngram_hashes(["abc"], 1, 1)[0], word_hashes("abc", 1, 1)):
+        assert hashes.tolist() == [0xE40C292C, 0xE70C2DE5, 0xE60C2C52]
 
 
 @PROPERTY
-@given(words, lengths)
-def test_hashes_equal_those_of_a_slow_implementation(word, between):
-    expected = [slow_hash(ngram) for ngram in slow_ngrams(word, *between)]
-    assert sorted(hashes_of(word, *between).tolist()) == sorted(expected)
-
-
-@PROPERTY
-@given(words, lengths)
-def test_a_word_can_be_composed_if_it_has_an_ngram(word, between):
-    assert Subwords(table(), *between).composes(word) == bool(slow_ngrams(word, *between))
+@given(st.lists(words, max_size=5), lengths)
+@example(["👍🏽", "<", ""], (3, 6))
+@example(["<", "", "ab", "é"], (1, 1))
+def test_hashes_are_those_of_a_slow_implementation_and_of_gensim(several, between):
+    together = ngram_hashes(several, *between)
+    assert len(together) == len(several)
+    for word, found in zip(several, together, strict=True):
+        ngrams = [slow_hash(ngram) for ngram in slow_ngrams(word, *between)]
+        assert found.dtype == np.uint32
+        assert sorted(found.tolist()) == sorted(ngrams)
+        assert word_hashes(word, *between).tolist() == found.tolist()
+        assert Subwords(table(), *between).composes(word) == bool(ngrams)
+        if word:
+            expected = fasttext.ft_ngram_hashes(word, *between, 2_000_003)
+            assert sorted(one % 2_000_003 for one in ngrams) == sorted(expected)
 
 
 @PROPERTY
 @given(words, lengths, st.sampled_from([np.float32, np.float16]))
+@example("".join(map(chr, range(0x3A0, 0x3A0 + LONGEST))), (1, 64), np.float32)
 def test_vectors_equal_those_of_a_slow_implementation(word, between, dtype):
     subwords = Subwords(table(dtype=dtype), *between)
     if subwords.composes(word):
@@ -137,13 +91,6 @@ def test_a_word_over_the_limit_is_not_composed():
         assert subwords.composes(letter * LONGEST)
         assert not subwords.composes(letter * (LONGEST + 1))
     assert np.isfinite(vector_of(subwords, "\U0010ffff" * LONGEST)).all()
-
-
-def test_the_longest_word_is_the_mean_of_all_its_ngrams():
-    subwords, word = Subwords(table(), 1, 64), "".join(map(chr, range(0x3A0, 0x3A0 + LONGEST)))
-    rows = [slow_hash(ngram) % 101 for ngram in slow_ngrams(word, 1, 64)]
-    expected = subwords.table[rows].astype(np.float64).mean(axis=0)
-    np.testing.assert_allclose(vector_of(subwords, word), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("word", ["\ud800", "abc\udfff", "\udc00abc"])
@@ -210,15 +157,6 @@ def test_few_words_restrict_nothing():
     assert subwords.restricted(["word"] * 999) is subwords
 
 
-@PROPERTY
-@given(st.lists(words, max_size=5), lengths)
-def test_words_have_the_same_hashes_in_any_batch(several, between):
-    together = ngram_hashes(several, *between)
-    assert len(together) == len(several)
-    for word, found in zip(several, together, strict=True):
-        assert found.tolist() == hashes_of(word, *between).tolist()
-
-
 # gensim has its own reader of fastText's files, and composes words in Cython.
 
 FILES = {
@@ -255,14 +193,3 @@ def test_unknown_words_have_the_vectors_of_gensim(gensim_and_subwords):
             np.testing.assert_allclose(vector_of(subwords, word), expected, rtol=0, atol=1e-6)
         else:
             assert not expected.any()
-
-
-@PROPERTY
-@given(words.filter(bool), lengths)
-@example("👍🏽", (3, 6))
-def test_hashes_are_those_of_gensim(word, between):
-    expected = fasttext.ft_ngram_hashes(word, *between, 2_000_003)
-    found = hashes_of(word, *between).astype(np.int64) % 2_000_003
-    assert sorted(found.tolist()) == sorted(expected)
-    found = word_hashes(word, *between).astype(np.int64) % 2_000_003
-    assert sorted(found.tolist()) == sorted(expected)

@@ -68,25 +68,6 @@ def from_attention(attention, **parts):
     return Layer(attention.num_heads, query, key, value, output, **parts)
 
 
-def attended(queries, keys, values, scoring, word_bias=None):
-    """The context [h, n, v] of attention; the caller of `attend` scales the queries."""
-    h, n, k = queries.shape
-    start = sentence(np.zeros((n, 1)))._replace(word_bias=word_bias)
-    scaled = array(queries) * np.float32(key_scale(k) if scoring.scale else 1)
-    context, _ = attend(scaled, array(keys), array(values), start, scoring)
-    return context.reshape(n, h, -1).transpose(1, 0, 2)
-
-
-@pytest.mark.parametrize("scale", [True, False])
-def test_scaled_dot_product_attention(scale):
-    h, n, k, v = 3, 11, 5, 7
-    q, key, value = (torch.randn(h, n, width) for width in (k, k, v))
-    expected = torch.nn.functional.scaled_dot_product_attention(
-        q, key, value, scale=None if scale else 1.0
-    )
-    assert_agrees(attended(q, key, value, Scoring(scale)), expected)
-
-
 def test_scaled_dot_product_attention_with_a_bias_by_distance():
     h, n, k, reach = 2, 13, 5, 3
     q, key, value = (torch.randn(h, n, k) for _ in range(3))
@@ -94,8 +75,10 @@ def test_scaled_dot_product_attention_with_a_bias_by_distance():
     distance = torch.arange(n)[None, :] - torch.arange(n)[:, None]
     mask = table[:, distance.clamp(-reach, reach) + reach]
     expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
+    scaled = array(q) * np.float32(key_scale(k))
     scoring = Scoring(position_bias=array(table))
-    assert_agrees(attended(q, key, value, scoring), expected)
+    context, _ = attend(scaled, array(key), array(value), sentence(np.zeros((n, 1))), scoring)
+    assert_agrees(context.reshape(n, h, -1).transpose(1, 0, 2), expected)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -4,106 +4,86 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import (
-    FeedForward,
-    Layer,
-    LayerNorm,
-    Projection,
-    Residual,
-)
+from polyseme.engine.layers import IDENTITY, FeedForward, Layer, Residual
 from polyseme.engine.trace import trace_layer
-from tests.engine.cases import layer_norm, normal, projection, random_case, random_sentence
+from tests.engine.cases import normal, random_case, random_sentence
+from tests.tiny import full_layer
 
-CASES = [random_case(seed) for seed in range(40)]
-BY_HEAD = {
-    *("queries", "keys", "values", "scores", "scaled_scores", "position_bias"),
-    *("scaled_word_bias", "weights", "weighted_values", "context"),
+NORM_BEFORE = """
+embeddings: X = given
+attention_norm: X̂ = LayerNorm(X) = function embeddings
+queries: Q = X̂·Wq + bq = product attention_norm
+keys: K = X̂·Wk + bk = product attention_norm
+values: V = X̂·Wv + bv = product attention_norm
+scores: S = Q·Kᵀ = dot_products queries keys
+scaled_scores: S/√k = scaling scores
+position_bias: b[j−i], by the distance from the query i to the key j = given
+word_bias: log s[j], where s[j] is the informativeness of word j = given
+scaled_word_bias: f·log s[j], with a factor f for each head = function word_bias
+visible: 1 if query i attends to key j, else 0 = given
+weights: A = softmax of each row of the scaled scores plus biases, over the visible keys = \
+softmax scaled_scores position_bias scaled_word_bias visible
+weighted_values: A[i,j]·V[j] = weighting weights values
+context: C[i] = Σj A[i,j]·V[j] = sum weighted_values
+concatenation: concat(C of all heads) = concatenation context
+output: O = concat(C)·Wo + bo = product concatenation
+residual: R = X + O = addition embeddings output
+feed_forward_norm: x = LayerNorm(R) = function residual
+feed_forward_inner: GELU(x·W1 + b1) = function feed_forward_norm
+feed_forward: F = GELU(x·W1 + b1)·W2 + b2 = function feed_forward_inner
+layer_output: Y = addition residual feed_forward
+contextual: Y·Wf + bf + X₀·Ws = function layer_output
+"""
+NORM_AFTER = """
+queries: Q = X·Wq + bq = product embeddings
+position: p, a unit vector for the position of the token; 0 if O and X are = given
+residual: R = O/|O| + 0.5·X/|X| + 0.25·p = combination output embeddings position 1.0 0.5 0.25
+attention_norm: X̂ = LayerNorm(R) = function residual
+feed_forward_inner: GELU(X̂·W1 + b1) = function attention_norm
+feed_forward: F = GELU(X̂·W1 + b1)·W2 + b2 = function feed_forward_inner
+feed_forward_norm: LayerNorm(X̂ + F) = function attention_norm feed_forward
+contextual: the output of the layer = copy feed_forward_norm
+"""
+WITHOUT_WEIGHTS = """
+embeddings: X = given
+queries: Q = X = copy embeddings
+keys: K = X = copy embeddings
+values: V = X = copy embeddings
+scores: S = Q·Kᵀ = dot_products queries keys
+weights: A = softmax of each row of the scores = softmax scores
+weighted_values: A[i,j]·V[j] = weighting weights values
+context: C[i] = Σj A[i,j]·V[j] = sum weighted_values
+output: O = C = copy context
+residual: R = O = copy output
+feed_forward_inner: ReLU(R·W1 + b1) = function residual
+feed_forward: F = ReLU(R·W1 + b1)·W2 + b2 = function feed_forward_inner
+contextual: the output of the layer = addition residual feed_forward
+"""
+LAYERS = {
+    NORM_BEFORE: full_layer(),
+    NORM_AFTER: full_layer(
+        norm="after", residual=Residual("unit", 0.5, 0.25), skip=None, final=IDENTITY
+    ),
+    WITHOUT_WEIGHTS: Layer(
+        scoring=Scoring(scale=False),
+        norm="before",
+        feed_forward=FeedForward(IDENTITY, IDENTITY, "relu"),
+    ),
 }
-"""The steps that have a head axis if there are several heads."""
 
 
-def steps_of(case, number):
-    """The steps of a layer by name, with a head axis also if there is one head."""
-    steps = {s.name: s.values for s in trace_layer(case.sentence, case.layers, number)}
-    if case.layers[number].heads == 1:
-        for name in BY_HEAD & steps.keys():
-            steps[name] = steps[name][None]
-    return steps
-
-
-def all_steps():
-    for case in CASES:
-        for number in range(len(case.layers)):
-            yield case, case.layers[number], steps_of(case, number)
-
-
-def assert_close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
-
-
-def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
-    for case, layer, steps in all_steps():
-        total = steps.get("scaled_scores", steps["scores"])
-        bias = steps.get("word_bias", 0)
-        if "scaled_word_bias" in steps:
-            factors = layer.scoring.word_bias_scale.astype(np.float64)
-            assert_close(steps["scaled_word_bias"], np.outer(factors, bias))
-            bias = steps["scaled_word_bias"][:, None]
-        total = total + steps.get("position_bias", 0) + bias
-        visible = steps.get("visible", np.ones(total.shape[1:])) == 1
-        exponentials = np.where(visible, np.exp(total - total.max(initial=0)), 0)
-        if not len(case.sentence.vectors):
-            continue
-        assert_close(steps["weights"], exponentials / exponentials.sum(-1, keepdims=True))
-        assert ("scaled_scores" in steps) == layer.scoring.scale
-        assert ("position_bias" in steps) == (layer.scoring.position_bias is not None)
-        has_bias = layer.scoring.word_bias and case.sentence.word_bias is not None
-        factors = layer.scoring.word_bias_scale
-        assert ("word_bias" in steps) == has_bias
-        assert ("scaled_word_bias" in steps) == (has_bias and factors is not None)
-        has_mask = layer.scoring.mask != "all" or not case.sentence.known.all()
-        assert ("visible" in steps) == has_mask
-
-
-@pytest.mark.parametrize("norm", ["before", "after"])
-def test_the_steps_are_in_the_order_of_the_arithmetic(norm):
+@pytest.mark.parametrize(("expected", "layer"), LAYERS.items(), ids=["before", "after", "bare"])
+def test_steps_are_in_order_and_name_their_operands(expected, layer):
     rng = np.random.default_rng(8)
-    d = 6
-    layer = Layer(
-        2,
-        *(projection(rng, d, d) for _ in range(4)),
-        Scoring(True, "other-words", normal(rng, 2, 5), True, normal(rng, 2)),
-        Residual("add"),
-        norm,
-        layer_norm(rng, d),
-        FeedForward(projection(rng, d, 7), projection(rng, 7, d)),
-        layer_norm(rng, d),
-    )
-    sentence = random_sentence(rng, 5, d, unknown=0.0)
-    sentence = type(sentence)(sentence.vectors, sentence.known, sentence.words, normal(rng, 5))
-    attention = [
-        *("queries", "keys", "values", "scores", "scaled_scores", "position_bias", "word_bias"),
-        *("scaled_word_bias", "visible"),
-        *("weights", "weighted_values", "context", "concatenation", "output", "residual"),
+    sentence = random_sentence(rng, 5, 5, unknown=0.0)._replace(word_bias=normal(rng, 5))
+    lines = [
+        f"{step.name}: {step.formula} = "
+        + " ".join(map(str, (step.operation, *step.operands, *step.factors)))
+        for step in trace_layer(sentence, [layer], 0)
     ]
-    feed_forward = ["feed_forward_inner", "feed_forward"]
-    expected = {
-        "before": ["attention_norm", *attention, "feed_forward_norm", *feed_forward],
-        "after": [*attention, "attention_norm", *feed_forward, "feed_forward_norm"],
-    }[norm]
-    steps = trace_layer(sentence, [layer], 0)
-    assert [step.name for step in steps] == ["embeddings", *expected, "contextual"]
-    operands = {step.name: step.operands for step in steps}
-    source = "attention_norm" if norm == "before" else "embeddings"
-    assert operands["queries"] == (source,)
-    assert operands["weights"] == (
-        *("scaled_scores", "position_bias", "scaled_word_bias", "visible"),
-    )
-    assert operands["output"] == ("concatenation",)
-    before, after = ("residual", "feed_forward"), ("feed_forward_norm",)
-    assert operands["contextual"] == (before if norm == "before" else after)
-    for i, step in enumerate(steps):
-        assert set(step.operands) <= {one.name for one in steps[:i]}, step.name
+    if expected == NORM_AFTER:  # the other steps are those of the norm before
+        lines = [line for line in lines if line in expected]
+    assert lines == expected.strip().splitlines()
 
 
 def recomputed(step, values):  # noqa: PLR0911 - a case for each operation
@@ -118,6 +98,14 @@ def recomputed(step, values):  # noqa: PLR0911 - a case for each operation
             return np.einsum("...ik,...jk->...ij", *terms)
         case "scaling":
             return terms[0] / np.sqrt(values["queries"].shape[-1])
+        case "softmax":
+            biases = {name: values[name] for name in step.operands}
+            visible = biases.pop("visible", 1)
+            if "scaled_word_bias" in biases:
+                biases["scaled_word_bias"] = biases["scaled_word_bias"][..., None, :]
+            total = sum(biases.values())
+            exponentials = visible * np.exp(total - total.max(initial=0))
+            return exponentials / exponentials.sum(axis=-1, keepdims=True)
         case "weighting":
             return np.einsum("...ij,...jv->...ijv", *terms)
         case "sum":
@@ -133,107 +121,37 @@ def recomputed(step, values):  # noqa: PLR0911 - a case for each operation
 
 def test_operations_of_the_operands_give_the_values():
     seen = set()
-    for case in CASES:
-        for number, layer in enumerate(case.layers):
-            steps = trace_layer(case.sentence, case.layers, number)
+    for case in map(random_case, range(40)):
+        for index, layer in enumerate(case.layers):
+            steps = trace_layer(case.sentence, case.layers, index)
             values = {step.name: step.values for step in steps}
-            names = [step.name for step in steps]
+            if "scaled_word_bias" in values:
+                factors = layer.scoring.word_bias_scale.astype(np.float64)
+                scaled = np.outer(factors, values["word_bias"])
+                np.testing.assert_allclose(np.atleast_2d(values["scaled_word_bias"]), scaled)
             for step in steps:
-                expected = recomputed(step, values) if names.count(step.name) == 1 else None
+                expected = recomputed(step, values)
                 if expected is not None and not (step.operation == "copy" and layer.heads > 1):
                     seen.add(step.operation)
                     if step.name == "values":  # those of unknown tokens are zero
                         expected = np.where(case.sentence.known[:, None], expected, 0)
-                    assert_close(step.values, expected)
-    expected = {"copy", "concatenation", "dot_products", "scaling", "weighting", "sum"}
-    assert seen >= expected | {"addition", "combination"}
+                    np.testing.assert_allclose(step.values, expected, rtol=1e-9, atol=1e-9)
+    assert seen == {
+        *("copy", "concatenation", "dot_products", "scaling", "softmax", "weighting", "sum"),
+        *("addition", "combination"),
+    }
 
 
-def test_a_norm_that_is_used_twice_is_two_steps():
-    norm = LayerNorm(np.ones(3, np.float32), np.zeros(3, np.float32))
-    wide = Projection(np.eye(3, dtype=np.float32) * np.float32(3))
-    layer = Layer(
-        residual=Residual("add"),
-        norm="after",
-        attention_norm=norm,
-        feed_forward=FeedForward(wide, wide, "relu"),
-        feed_forward_norm=norm,
-    )
-    sentence = random_sentence(np.random.default_rng(1), 5, 3, unknown=0.0)
-    steps = {step.name: step.values for step in trace_layer(sentence, [layer], 0)}
-    assert not np.array_equal(steps["attention_norm"], steps["feed_forward_norm"])
-    assert np.array_equal(steps["feed_forward_norm"], steps["contextual"])
-
-
-@pytest.mark.parametrize("weight", [False, True])
-@pytest.mark.parametrize("bias", [False, True])
-def test_the_formula_of_the_output_matches_the_computation(weight: bool, bias: bool) -> None:
-    rng = np.random.default_rng(5)
-    output = Projection(normal(rng, 4, 4) if weight else None, normal(rng, 4) if bias else None)
-    sentence = random_sentence(rng, 3, 4)
-    steps = {s.name: s for s in trace_layer(sentence, [Layer(2, output=output)], 0)}
-    joined = np.concatenate(list(steps["context"].values), axis=-1)
-    expected = joined @ (output.weight if weight else np.eye(4)) + (output.bias if bias else 0)
-    np.testing.assert_allclose(steps["output"].values, expected)
-    np.testing.assert_array_equal(steps["concatenation"].values, joined)
-    assert steps["output"].formula.startswith("O = concat(C)")
-    assert ("Wo" in steps["output"].formula) == weight
-    assert ("bo" in steps["output"].formula) == bias
-
-
-OPERANDS = {"X": "embeddings", "X̂": "attention_norm", "R": "residual"}
-"""The steps that letters in formulas stand for."""
-
-
-@pytest.mark.parametrize("norm", ["none", "before", "after"])
-@pytest.mark.parametrize("identity", [False, True])
-def test_the_formulas_of_projections_name_their_operands(norm: str, identity: bool) -> None:
-    rng = np.random.default_rng(6)
-    parts = [Projection()] * 3 if identity else [projection(rng, 4, 4) for _ in range(3)]
-    layer = Layer(1, *parts, norm=norm, attention_norm=layer_norm(rng, 4))
-    steps = {s.name: s for s in trace_layer(random_sentence(rng, 3, 4, unknown=0.0), [layer], 0)}
-    assert ("attention_norm" in steps) == (norm != "none")
-    for name, letter, part in zip(["queries", "keys", "values"], "qkv", parts, strict=True):
-        operand, *rest = steps[name].formula.removeprefix(f"{letter.upper()} = ").split("·")
-        x = steps[OPERANDS[operand]].values
-        bias = "" if part.bias is None else f" + b{letter}"
-        assert rest == ([] if identity else [f"W{letter}{bias}"])
-        expected = x if identity else x @ part.weight + (0 if part.bias is None else part.bias)
-        np.testing.assert_allclose(steps[name].values, expected)
-
-
-@pytest.mark.parametrize("norm", ["before", "after"])
-@pytest.mark.parametrize("has_norms", [False, True])
-def test_the_formulas_after_attention_name_their_operands(norm: str, has_norms: bool) -> None:
-    rng = np.random.default_rng(7)
-    first, second = (layer_norm(rng, 4) if has_norms else None for _ in range(2))
-    feed_forward = FeedForward(projection(rng, 4, 5), projection(rng, 5, 4), "relu")
-    layer = Layer(
-        residual=Residual("add"),
-        norm=norm,
-        attention_norm=first,
-        feed_forward=feed_forward,
-        feed_forward_norm=second,
-    )
-    steps = {s.name: s for s in trace_layer(random_sentence(rng, 3, 4), [layer], 0)}
-    operands = {letter: steps[name].values for letter, name in OPERANDS.items() if name in steps}
-    operands["F"] = steps["feed_forward"].values
-
-    def check_norm(name: str, part: LayerNorm) -> None:
-        """Compare a step with the norm of the sum in its formula."""
-        _, _, formula = steps[name].formula.partition("LayerNorm(")
-        total = sum(operands[letter] for letter in formula.removesuffix(")").split(" + "))
-        np.testing.assert_allclose(steps[name].values, part(total))
-
-    if first:
-        assert steps["attention_norm"].formula.startswith("X̂ = ")
-        check_norm("attention_norm", first)
-    if second:
-        check_norm("feed_forward_norm", second)
-        operands["x"] = steps["feed_forward_norm"].values
-        assert steps["feed_forward_norm"].formula.startswith("x = ") == (norm == "before")
-    inner, outer = (steps[name].formula for name in ("feed_forward_inner", "feed_forward"))
-    operand = inner.removeprefix("ReLU(").removesuffix("·W1 + b1)")
-    expected = np.maximum(feed_forward.inner(operands[operand]), 0)
-    np.testing.assert_allclose(steps["feed_forward_inner"].values, expected)
-    assert outer == f"F = {inner}·W2 + b2"
+def test_steps_that_a_layer_does_not_need_are_absent():
+    for case in map(random_case, range(40)):
+        for index, layer in enumerate(case.layers):
+            names = {step.name for step in trace_layer(case.sentence, case.layers, index)}
+            scoring = layer.scoring
+            has_bias = scoring.word_bias and case.sentence.word_bias is not None
+            assert {name: name in names for name in ("position_bias", "word_bias", "visible")} == {
+                "position_bias": scoring.position_bias is not None,
+                "word_bias": has_bias,
+                "visible": scoring.mask != "all" or not case.sentence.known.all(),
+            }
+            scaled = has_bias and scoring.word_bias_scale is not None
+            assert ("scaled_word_bias" in names) == scaled

@@ -91,14 +91,6 @@ def test_a_misprint_is_not_reproduced(example, label, printed):
     assert same == (floats(right) == floats(printed)).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
-def test_a_trace_is_float64_and_scaled_by_default(dtype):
-    x = np.array([[1, 2], [3, 4]], dtype)
-    for steps in (trace_embeddings(x, Weights(x, None, x, x)), trace_projected(x, x, x)):
-        assert all(step.values.dtype == np.float64 for step in steps)
-        assert "scaled_scores" in [step.name for step in steps]
-
-
 def test_a_missing_weight_is_the_identity_and_absent_from_the_formula():
     x = np.array([[1.0, 2.0], [3.0, 5.0]])
     steps = {

@@ -7,7 +7,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.layers import Layer, Projection, contextualize
+from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrence
 from tests.operations.calls import ask_one, compare_occurrences
@@ -66,14 +66,7 @@ def test_an_occurrence_is_found_by_its_word_or_by_its_span(plain, text, position
         (["a", "bank"], {"index": 2}, "index", "must be less than 2, the number of words"),
         *(
             ("bank river", {"start": start, "end": end}, "start", f"one token; it covers {count}")
-            for start, end, count in (
-                (4, 5, 0),
-                (0, 6, 2),
-                (3, 6, 2),
-                (50, 60, 0),
-                (4, 4, 0),
-                (0, 0, 0),
-            )
+            for start, end, count in ((4, 5, 0), (0, 6, 2), (3, 6, 2), (50, 60, 0), (0, 0, 0))
         ),
     ],
 )
@@ -85,70 +78,48 @@ def test_an_occurrence_that_is_not_found_is_rejected(plain, text, position, fiel
     assert message in error.message
 
 
-def test_the_shift_is_one_minus_the_cosine_in_float64(deep):
-    for text in ("bank river money", "the bank didn't bank", "apple"):
-        arrays = ask_one(deep, text).arrays
-        word = "apple" if text == "apple" else "bank"
-        index = 1 if text.startswith("the") else 0
-        one = compare_all(deep, Occurrence(text, word)).occurrences[0]
-        static, contextual = arrays["static"][index], arrays["contextual"][index]
-        assert one.shift == pytest.approx(1 - cosine(static, contextual), abs=1e-6)
-
-
 def test_similarities_are_the_cosines_of_the_rows(deep):
     texts = ["bank river", "money bank", "high apple end"]
     words = ["bank", "bank", "apple"]
     result = compare_all(deep, *map(Occurrence, texts, words))
     places = [0, 1, 1]
-    for part, found in (
-        ("static", result.static_similarity),
-        ("contextual", result.contextual_similarity),
+    static, contextual = (
+        [ask_one(deep, t).arrays[part][p] for t, p in zip(texts, places, strict=True)]
+        for part in ("static", "contextual")
+    )
+    for rows, found in (
+        (static, result.static_similarity),
+        (contextual, result.contextual_similarity),
     ):
-        rows = [ask_one(deep, t).arrays[part][p] for t, p in zip(texts, places, strict=True)]
         expected = [[cosine(a, b) for b in rows] for a in rows]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert result.static_similarity[0, 1] == pytest.approx(1)
     assert result.contextual_similarity[0, 1] < 1 - 1e-5
+    for one, *vectors in zip(result.occurrences, static, contextual, strict=True):
+        assert one.shift == pytest.approx(1 - cosine(*vectors), abs=1e-6)
 
 
-def test_neighbors_leave_out_the_word_and_in_context_all_words_of_the_sentence(plain):
-    one = compare_all(plain, Occurrence("Apple BANK zebra", "Apple"), neighbors=20).occurrences[0]
-    others = set(WORDS) - {"apple", "Apple", "APPLE"}
-    assert {word for word, _ in one.static_neighbors} == others
-    assert {word for word, _ in one.contextual_neighbors} == others - {"bank"}
-
-
-def test_neighbors_are_best_first_with_their_cosines(plain):
-    one = compare_all(plain, Occurrence("bank river", "bank"), neighbors=4).occurrences[0]
-    contextual = ask_one(plain, "bank river").arrays["contextual"][0]
-    # Part of the static vector is added before neighbors are searched.
-    query = contextual / np.linalg.norm(contextual) + 0.4 * VECTORS[3] / np.linalg.norm(VECTORS[3])
-    for vector, found, without in (
-        (VECTORS[3], one.static_neighbors, {"bank"}),
-        (query, one.contextual_neighbors, {"bank", "river"}),
+@pytest.mark.parametrize("share", [None, 0.0])
+@pytest.mark.parametrize("count", [0, 4, 20])
+def test_neighbors_are_best_first_with_their_cosines(tmp_path, share, count):
+    model = tiny_model(tmp_path, layers=[Layer(residual=Residual("unit", 0.5))])
+    text, fields = "Apple BANK zebra", {"neighbors": count, "share": share}
+    one = compare_all(model, Occurrence(text, "Apple"), **fields).occurrences[0]
+    static, query = VECTORS[1], ask_one(model, text, share=share).arrays["contextual"][0]
+    if share is None:  # part of the static vector is added before neighbors are searched
+        query = query / np.linalg.norm(query) + 0.4 * static / np.linalg.norm(static)
+    # Neighbors are not spellings of the word, and in context of no word of the sentence.
+    without = {"apple", "Apple", "APPLE"}
+    for vector, found, excluded in (
+        (static, one.static_neighbors, without),
+        (query, one.contextual_neighbors, {*without, "bank"}),
     ):
-        expected = sorted(
-            (-cosine(vector, row), number)
-            for number, row in enumerate(VECTORS)
-            if WORDS[number] not in without
-        )[:4]
-        assert [s for _, s in found] == pytest.approx([-s for s, _ in expected], abs=1e-6)
+        cosines = {word: cosine(vector, row) for word, row in zip(WORDS, VECTORS, strict=True)}
+        expected = sorted((cosines[word] for word in {*WORDS} - excluded), reverse=True)[:count]
+        assert [s for _, s in found] == pytest.approx(expected, abs=1e-6)
+        assert not excluded & {word for word, _ in found}
         for word, similarity in found:
-            assert similarity == pytest.approx(cosine(vector, VECTORS[WORDS.index(word)]), abs=1e-6)
-
-
-def test_with_a_share_neighbors_are_those_of_the_contextual_vector(deep):
-    fields = {"neighbors": 4, "share": 0.0}
-    one = compare_all(deep, Occurrence("bank river", "bank"), **fields).occurrences[0]
-    contextual = ask_one(deep, "bank river", share=0.0).arrays["contextual"][0]
-    for word, similarity in one.contextual_neighbors:
-        expected = cosine(contextual, VECTORS[WORDS.index(word)])
-        assert similarity == pytest.approx(expected, abs=1e-6)
-
-
-def test_zero_neighbors_may_be_requested(plain):
-    one = compare_all(plain, Occurrence("bank", "bank"), neighbors=0).occurrences[0]
-    assert one.static_neighbors == one.contextual_neighbors == []
+            assert similarity == pytest.approx(cosines[word], abs=1e-6)
 
 
 def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
@@ -162,14 +133,10 @@ def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
     tokens = ask_one(deep, text).tokens
     assert attended_to == {t.start: float(w) for t, w in zip(tokens, row, strict=True) if w > 0}
     assert "bank" not in {attended.text for attended in one.attends_to}
-
-
-def test_the_ten_tokens_with_the_largest_weights_are_listed(plain):
     text = " ".join(["bank", *["river", "money", "high", "end"] * 5])
-    one = compare_all(plain, Occurrence(text, "bank")).occurrences[0]
-    weights = [attended.weight for attended in one.attends_to]
-    row = ask_one(plain, text).arrays["attention"][0, 0, 0]
-    assert weights == np.sort(row)[::-1][:10].tolist()
+    (one,) = compare_all(deep, Occurrence(text, "bank")).occurrences
+    row = ask_one(deep, text, layers="last", heads="mean").arrays["attention"][0, 0]
+    assert [found.weight for found in one.attends_to] == np.sort(row)[::-1][:10].tolist()
 
 
 def test_occurrences_of_one_key_are_noted(plain):
@@ -179,19 +146,14 @@ def test_occurrences_of_one_key_are_noted(plain):
         Occurrence("Apple", "Apple"),
         Occurrence("money Bank", "Bank"),
         Occurrence("apple", "apple"),
+        Occurrence("bank", "bank"),
     )
     assert result.notes == [
         (
-            "Occurrences 0 and 2 share one vocabulary key, so their static vectors are equal and"
+            "Occurrences 0, 2 and 4 share one vocabulary key, so their static vectors are equal and"
             " only context tells them apart."
         )
     ]
-
-
-def test_one_note_names_all_occurrences_with_equal_static_vectors(plain):
-    result = compare_all(plain, *(Occurrence(f"{word} bank", "bank") for word in "abc"))
-    (note,) = result.notes
-    assert note.startswith("Occurrences 0, 1 and 2 share one vocabulary key, so their")
 
 
 def test_an_unknown_occurrence_is_noted_and_gives_no_nan(plain):
@@ -221,11 +183,9 @@ def test_a_word_whose_vector_is_zero_gives_no_nan(tmp_path):
     assert "bank" not in {word for word, _ in second.contextual_neighbors}
     assert np.isfinite(result.contextual_similarity).all()
     assert result.static_similarity.tolist() == [[0, 0], [0, 0]]
-
-
-def test_a_contextual_vector_without_a_direction_has_no_neighbors(tmp_path):
-    zero_values = Layer(value=Projection(np.zeros((len(VECTORS[0]),) * 2, np.float32)))
-    model = tiny_model(tmp_path, layers=[zero_values])
+    # A contextual vector without a direction has no neighbors.
+    zero_values = Layer(value=Projection(np.zeros((5, 5), np.float32)))
+    model = tiny_model(tmp_path / "zero values", layers=[zero_values])
     first, _ = compare_all(model, *[Occurrence("bank river", "bank")] * 2).occurrences
     assert first.static_neighbors
     assert first.contextual_neighbors == []
@@ -316,21 +276,14 @@ def test_equal_vectors_count_as_one_point_of_the_map(bundled):
     assert words[0] == words[1]
 
 
-def test_a_zero_vector_has_no_position(plain):
+def test_zero_vectors_have_no_position_and_a_single_point_is_the_origin(plain):
     found = map_of(plain, Occurrence("qqzz", "qqzz"), Occurrence("bank river", "bank"))
     assert found.static[0] is None
     assert found.contextual[0] is None
     assert len(found.static[1]) == 2
-
-
-def test_without_known_words_the_map_is_empty(plain):
     found = map_of(plain, Occurrence("qqzz", "qqzz"), Occurrence("zzqq", "zzqq"))
     assert found.static == found.contextual == [None, None]
-    assert found.neighbors == []
-    assert found.explained_variance_ratio == [0, 0]
-
-
-def test_the_only_point_of_a_map_is_the_origin(plain):
+    assert (found.neighbors, found.explained_variance_ratio) == ([], [0, 0])
     for word in ("bank", "river", "money"):
         found = map_of(plain, *occurrences_of(word, word, word), neighbors=0)
         assert found.static == found.contextual == [[0, 0], [0, 0]]

@@ -9,7 +9,7 @@ from polyseme.operations import encode as encode_module
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
 from polyseme.operations.limits import Limits
-from polyseme.operations.neighbors import NeighborsRequest, neighbors, query_token
+from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.tokenizer import MAX_WORD_LENGTH
 from tests.operations.calls import (
@@ -19,7 +19,7 @@ from tests.operations.calls import (
     senses_of_occurrences,
     trace_text,
 )
-from tests.tiny import LIMITS, WORDS, tiny_model
+from tests.tiny import LIMITS
 from tests.tokenizer.hostile import TEXTS
 
 SIZE = 3000
@@ -66,22 +66,12 @@ def test_every_operation_takes_linear_work(counting, work, way, name):
     assert found[1] <= 300 * 2 * SIZE
 
 
-def test_a_query_of_many_words_is_rejected_after_a_few_lookups(counting):
+def test_long_query_is_rejected_after_a_few_lookups(counting):
+    refuse_word(counting, "x" * (MAX_WORD_LENGTH + 1))
+    assert counting.vocabulary.lookups == 0
     refuse_word(counting, "bank " * 100_000)
     refuse_word(counting, "x" * 1_000_000)
     assert counting.vocabulary.lookups < 100
-
-
-def test_a_phrase_with_a_further_word_is_no_phrase(tmp_path):
-    words = ["a_b_c_d" if word == "high" else word for word in WORDS]
-    model = tiny_model(tmp_path, words=words)
-    assert query_token(model, "a b c d").key == "a_b_c_d"
-    refuse_word(model, "a b c d bank")
-
-
-def test_a_long_entry_of_the_vocabulary_is_no_query(counting):
-    refuse_word(counting, "x" * (MAX_WORD_LENGTH + 1))
-    assert counting.vocabulary.lookups == 0
 
 
 def test_a_request_makes_no_more_tokens_than_its_limit(counting, work):
@@ -124,6 +114,10 @@ def test_words_after_a_limit_are_counted_up_to_a_maximum(plain, monkeypatch):
     with pytest.raises(TooLargeError) as caught:
         ask(plain, ["bank/" * 2, "bank/bank/bank", *["bank/" * 3] * 6], limits)
     assert caught.value.extra["size"] == 9 + 10
+    # A text that is truncated counts at least one word, so that it is not taken as whole.
+    texts = ["bank " * 9, *["bank " * 100] * 3]
+    encoded = ask(plain, texts, replace(limits, max_tokens=100), truncate=True)
+    assert [one.truncated for one in encoded] == [4, 10 - 4, 1, 1]
     words = ["bank"] * 100  # a list has a length that costs nothing
     assert ask(plain, [words], limits, truncate=True)[0].truncated == 95
 

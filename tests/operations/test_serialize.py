@@ -35,7 +35,6 @@ from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
 COUNTS = [4, 0, 1, 2]
 SENTENCE = st.lists(st.sampled_from([*WORDS, "zebra", "Zoë", '"\\']), max_size=9)
-SMALL = np.arange(6, dtype=np.float32).reshape(2, 3)
 ARRAYS = hypothesis_arrays.arrays(
     st.sampled_from([np.float32, np.float16]),
     hypothesis_arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=7),
@@ -68,18 +67,12 @@ def test_the_json_document_is_that_of_the_contract(deep):
         {"text": "zebra", "start": 5, "end": 10, "key": None, "resolution": "oov"},
     ]
     assert (first["truncated"], second["truncated"]) == (1, 0)
-
-
-def test_tokenized_words_have_no_offsets(deep):
     assert document_of(deep, [["bank"]])["results"][0]["tokens"] == [
         {"text": "bank", "start": None, "end": None, "key": "bank", "resolution": "exact"}
     ]
-
-
-def test_no_sentences_are_an_empty_list(deep):
-    document = document_of(deep, [])
-    assert document["results"] == []
-    assert document["usage"] == {"tokens": 0, "oov": 0, "truncated": 0}
+    nothing = document_of(deep, [])
+    assert nothing["results"] == []
+    assert nothing["usage"] == {"tokens": 0, "oov": 0, "truncated": 0}
 
 
 def sentence_json(one, encoding="float"):
@@ -87,7 +80,7 @@ def sentence_json(one, encoding="float"):
     return b"".join(sentence_parts(one, encoding))
 
 
-def test_the_json_of_a_sentence_is_an_entry_of_the_results_and_has_no_line_break(deep):
+def test_json_of_a_sentence_is_an_entry_of_the_results_in_one_line(deep):
     lines = [sentence_json(one) for one in ask(deep, TEXTS)]
     assert not any(b"\n" in line for line in lines)
     assert [json.loads(line) for line in lines] == document_of(deep, TEXTS)["results"]
@@ -117,39 +110,18 @@ def test_any_array_can_be_written_as_numbers_and_as_base64(size, array):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(serialize, "_PART_NUMBERS", size)
         patch.setattr(serialize, "_SLICE", 3 * size)
-        check_written(Encoded(Tokenized([]), {"static": array, "values": array.T}), array)
-
-
-def check_written(one, array):
-    """Compare the JSON of a sentence with its arrays."""
-    numbers = json.loads(sentence_json(one))
-    packed = json.loads(sentence_json(one, "base64"))
-    for part, expected in one.arrays.items():
+        arrays = {"static": array, "values": array.T}
+        numbers = json.loads(sentence_json(Encoded(Tokenized([]), arrays)))
+        big_endian = {"keys": array.astype(array.dtype.newbyteorder(">"))}
+        packed = json.loads(sentence_json(Encoded(Tokenized([]), arrays | big_endian), "base64"))
+    for part, expected in arrays.items():
         assert np.array_equal(np.array(numbers[part], array.dtype).ravel(), expected.ravel())
+    for part, expected in (*arrays.items(), ("keys", array)):
         assert packed[part] == {
             "shape": list(expected.shape),
             "dtype": array.dtype.name,
             "data": base64.b64encode(expected.tobytes()).decode(),
         }
-
-
-def test_base64_is_little_endian_in_c_order_for_any_array():
-    expected = b'{"shape":[2,3],"dtype":"float32","data":"AAAAAAAAgD8AAABAAABAQAAAgEAAAKBA"}'
-    for view in (
-        SMALL,
-        np.asfortranarray(SMALL),
-        SMALL.astype(">f4"),
-        np.repeat(SMALL, 2, 1)[:, ::2],
-    ):
-        assert expected in sentence_json(Encoded(Tokenized([]), {"static": view}), "base64")
-
-
-def test_numbers_are_written_for_any_array(tmp_path):
-    np.save(tmp_path / "array.npy", SMALL)
-    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
-    for view in (np.asfortranarray(SMALL), SMALL[::-1][::-1], mapped, mapped[:, :3]):
-        line = sentence_json(Encoded(Tokenized([]), {"static": view}))
-        assert json.loads(line)["static"] == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_a_number_out_of_the_range_of_float16_is_rejected(tmp_path):
@@ -175,9 +147,6 @@ def test_the_arrays_of_an_npz_are_those_of_the_contract(deep):
         assert arrays[f"attention_{number}"].shape == (2, 3, count, count)
     mean = arrays_of(deep, TEXTS, heads="mean", dtype="float16")["attention_0"]
     assert (mean.shape, mean.dtype) == ((2, 4, 4), np.float16)
-
-
-def test_an_npz_is_not_compressed(deep):
     archive = zipfile.ZipFile(io.BytesIO(npz_of(deep, TEXTS, include=EVERY)))
     assert archive.testzip() is None
     assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_STORED}
@@ -289,13 +258,11 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
     error = size_error(deep, texts * 10, max_answer_bytes=size, number_bytes=4)
     assert error["size"] == 10 * size
     assert "application/x-ndjson" in error["hint"]
-
-
-@pytest.mark.parametrize(("limit", "fits"), [(200_000, True), (100_000, False)])
-def test_tokens_count_towards_the_size_of_a_response_without_arrays(deep, limit, fits):
-    with nullcontext() if fits else pytest.raises(TooLargeError):
-        limits = replace(LIMITS, max_answer_bytes=limit)
-        sized(deep, [["bank"]] * 1000, limits, 16, include=[])
+    # Tokens count also in a response without arrays.
+    tokens = [["bank"]] * 1000
+    sized(deep, tokens, replace(LIMITS, max_answer_bytes=200_000), 16, include=[])
+    error = size_error(deep, tokens, max_answer_bytes=100_000, number_bytes=16, include=[])
+    assert error["size"] == 1000 * (128 + 4 * 8)
 
 
 def test_the_pairs_of_tokens_times_heads_and_layers_are_limited(deep):

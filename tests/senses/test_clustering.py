@@ -32,33 +32,21 @@ def groups(sizes, d=40, spread=0.12, seed=0):
     return centers[labels] + spread * rng.standard_normal((len(labels), d)), labels
 
 
-@pytest.mark.parametrize("sizes", [(60, 40), (30, 30, 30), (200, 15)])
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize(
+    ("sizes", "given"),
+    [
+        *(((60, 40), None), ((30, 30, 30), 3), ((30, 30, 30), None), ((285, 15), None)),
+        ((MAX_CLUSTERED, 1500), 2),  # more points than are clustered get the nearest cluster
+    ],
+)
 def test_groups_are_found_and_the_largest_is_first(sizes, given):
     points, labels = groups(sizes)
-    found = cluster(points, len(sizes) if given else None)
+    found = cluster(points, given)
     assert adjusted_rand_score(labels, found.labels) > 0.95
     assert np.bincount(found.labels).tolist() == sorted(np.bincount(found.labels), reverse=True)
     assert found.centroids.shape == (len(sizes), points.shape[1])
     assert found.separation > 0.3
     assert found.confidence.min() >= 0 and found.confidence.max() <= 1
-
-
-def test_points_of_one_group_are_one_cluster():
-    # Noise around one direction has no groups.
-    points, _ = groups((80,), spread=0.05)
-    found = cluster(points)
-    assert len(found.centroids) == 1
-    assert not found.labels.any()
-    assert found.confidence.tolist() == [1] * 80
-    assert found.separation == 0
-
-
-def test_the_same_points_give_the_same_clusters():
-    points, _ = groups((50, 30, 20), spread=0.5)
-    first, second = cluster(points), cluster(points)
-    assert np.array_equal(first.labels, second.labels)
-    assert np.array_equal(first.confidence, second.confidence)
 
 
 def test_scipy_computes_with_one_thread(monkeypatch):
@@ -155,25 +143,34 @@ def test_points_are_divided_into_every_number_and_the_clearest_is_chosen():
     assert max(qualities[1:]) == qualities[2]
 
 
-@pytest.mark.parametrize(("given", "expected"), [(2, 2), (6, 6), (9, 9), (1, 1)])
-def test_a_given_number_is_used_and_the_others_are_alternatives(given, expected):
-    points, _ = groups((30, 30), spread=0.5)
-    found = divide(points, given)
-    assert len(found.chosen.centroids) == expected
-    assert len(found.alternatives) == 6
-
-
 @pytest.mark.parametrize(
-    ("m", "numbers"), [(1, [1]), (2, [1, 2]), (3, [1, 2]), (7, [1, 2, 3]), (11, [1, 2, 3, 4, 5])]
+    ("m", "numbers"),
+    [(1, [1]), (2, [1, 2]), (3, [1, 2]), (7, [1, 2, 3]), (11, [1, 2, 3, 4, 5])],
 )
-def test_few_points_have_fewer_alternatives(m, numbers):
+def test_few_points_are_one_cluster_unless_a_number_is_given(m, numbers):
     points, _ = groups((m,), spread=1)
     found = divide(points)
     assert [len(one.centroids) for one in found.alternatives] == numbers
     assert (found.several == 0.5) == (m < 8)
+    if m < 8:
+        assert len(found.chosen.centroids) == 1
+    for given in (1, 2, 9):  # a given number is used, the others are alternatives
+        if given <= m:
+            chosen = divide(points, given)
+            assert len(np.unique(chosen.chosen.labels)) == given
+            assert len(chosen.alternatives) == len(numbers)
+
+
+def test_points_of_one_group_are_one_cluster():
+    points, _ = groups((80,), spread=0.05)  # noise around one direction
+    found = cluster(points)
+    assert len(found.centroids) == 1 and not found.labels.any()
+    assert found.confidence.tolist() == [1] * 80
+    assert found.separation == 0
 
 
 def test_the_probability_follows_from_the_log_odds_and_the_decision():
+    assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
     for seed in range(5):
         points, _ = groups((30, 30), spread=0.4, seed=seed)
         unit_points = points / np.linalg.norm(points, axis=1, keepdims=True)
@@ -202,38 +199,6 @@ def test_the_rule_may_have_the_points_with_another_mean():
     assert adjusted_rand_score(found.chosen.labels, labels) == 1
     expected = divide(shifted).alternatives
     assert [one.separation for one in found.alternatives] == [one.separation for one in expected]
-
-
-def test_the_log_odds_are_linear_in_the_statistics():
-    assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
-
-
-def test_the_log_odds_of_several_senses_grow_with_the_number_of_groups():
-    one, two, three = (groups(sizes, spread=0.15)[0] for sizes in ((60,), (30, 30), (20, 20, 20)))
-    points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two, three)]
-    found = [log_odds(two_cluster_statistics(one)) for one in points]
-    assert found[0] < 0 < min(found[1:])
-
-
-def test_a_sense_of_five_percent_is_found():
-    points, labels = groups((285, 15))
-    found = cluster(points)
-    assert adjusted_rand_score(labels, found.labels) > 0.95
-
-
-def test_more_points_than_are_clustered_get_the_nearest_cluster():
-    points, labels = groups((MAX_CLUSTERED, 1500))
-    found = cluster(points, 2)
-    assert len(found.labels) == len(labels)
-    assert adjusted_rand_score(labels, found.labels) > 0.95
-
-
-@pytest.mark.parametrize("m", [1, 2, 3, 7])
-def test_few_points_are_one_cluster_unless_a_number_is_given(m):
-    points, _ = groups((m,), spread=1)
-    assert len(cluster(points).centroids) == 1
-    found = cluster(points, m)
-    assert len(np.unique(found.labels)) == m
 
 
 def test_zero_and_equal_points_have_finite_results():

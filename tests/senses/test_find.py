@@ -102,14 +102,15 @@ def test_other_forms_and_cases_count_on_request(bundled):
     assert len(senses_in(bundled, "bank", texts, forms=["banks"]).occurrences) == 3
     exact = senses_in(bundled, "Bank", texts, case="exact").occurrences
     assert [(one.text, one.start, one.end) for one in exact] == [(0, 0, 4)]
-
-
-def test_a_phrase_has_senses(bundled):
     texts = ["a high  speed train", "The High speed line", "high-speed rail"]
-    found = senses_in(bundled, "high speed", texts, phrases=True).occurrences
-    assert [(one.text, one.start, one.end) for one in found] == [(0, 2, 13), (1, 4, 14)]
-    with pytest.raises(InvalidError):
-        senses_in(bundled, "high speed", texts)
+    found = senses_in(bundled, "high speed", texts, phrases=True)
+    spans = [(one.text, one.start, one.end) for one in found.occurrences]
+    assert spans == [(0, 2, 13), (1, 4, 14)]
+    assert len(found.senses) == 1 and any("too few" in note for note in found.notes)
+    for word, hint in (("high speed", "found only with `phrases`"), ("zebra", "other forms")):
+        with pytest.raises(InvalidError) as caught:
+            senses_in(bundled, word, texts)
+        assert hint in caught.value.hint
 
 
 def test_lists_of_words_have_the_senses_of_their_texts(bundled):
@@ -120,7 +121,7 @@ def test_lists_of_words_have_the_senses_of_their_texts(bundled):
     mixed = senses(bundled, SensesRequest.of(word="bank", texts=texts[:9] + lists[9:], **options))
     same = senses(bundled, SensesRequest.of(word="bank", texts=lists, **options))
     assert same.inventory.to_json() == found.inventory.to_json() == mixed.inventory.to_json()
-    expected = [(one.text, text[: one.start].count(" ")) for one, text in with_texts(found, texts)]
+    expected = [(one.text, texts[one.text][: one.start].count(" ")) for one in found.occurrences]
     assert [(one.text, one.index) for one in same.occurrences] == expected
     for one, other in zip(same.occurrences, found.occurrences, strict=True):
         assert replace(one, start=other.start, end=other.end, index=None) == other
@@ -131,11 +132,6 @@ def test_lists_of_words_have_the_senses_of_their_texts(bundled):
         assert [(one.text, one.offset) for one in apply_senses(bundled, applied).occurrences] == [
             (one.text, one.offset) for one in expected
         ]
-
-
-def with_texts(found, texts):
-    """Each occurrence and its text."""
-    return [(one, texts[one.text]) for one in found.occurrences]
 
 
 def test_an_index_counts_the_words_of_phrases(bundled):
@@ -149,8 +145,10 @@ def test_an_index_counts_the_words_of_phrases(bundled):
     assert [one.index for one in senses(bundled, request).occurrences] == [6, 2, 2]
 
 
-@pytest.mark.parametrize("more", [[], ["The Bank", "bank bank"], [["a", "bank"], RIVER[0]]])
-@pytest.mark.parametrize("count", ["auto", 3, 5])
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [("auto", []), (3, ["The Bank", "bank bank"]), (5, [["a", "bank"], RIVER[0]])],
+)
 def test_texts_in_another_order_have_the_same_senses(bundled, count, more):
     def read(texts):
         options = {"senses": count, "map": True, "divisions": True, "neighbors": 0}
@@ -166,14 +164,12 @@ def test_texts_in_another_order_have_the_same_senses(bundled, count, more):
 
     texts = [*RIVER, *MONEY, *more]
     expected = read(texts)
-    for seed in range(8):
-        assert (
-            read([texts[i] for i in np.random.default_rng(seed).permutation(len(texts))])
-            == expected
-        )
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(texts))
+        assert read([texts[i] for i in order]) == expected
 
 
-def test_texts_without_the_word_tell_an_import_what_all_texts_have_in_common(bundled):
+def test_texts_without_the_word_give_an_import_their_mean(bundled):
     """Only the probability of several senses depends on them."""
     imported = replace(with_closed_form(bundled), senses=None)
     others = [text.replace("bank", "place") for text in RIVER + MONEY] * 10
@@ -199,18 +195,6 @@ def test_lists_without_the_word_have_no_senses(bundled, texts):
         with pytest.raises(InvalidError) as caught:
             senses(bundled, SensesRequest.of(word=word, texts=texts))
         assert [error.pointer for error in caught.value.errors] == ["/word"]
-
-
-def test_a_list_of_a_million_words_is_over_the_limit(bundled):
-    request = SensesRequest.of(word="bank", texts=[["a"], ["bank"] * 1_000_000])
-    with pytest.raises(TooLargeError, match="has 1000000 tokens"):
-        senses(bundled, request, Limits(max_sentence_tokens=1024))
-
-
-def test_few_occurrences_are_one_sense_with_a_note(bundled):
-    found = senses_in(bundled, "bank", RIVER[:3])
-    assert len(found.senses) == 1
-    assert any("too few" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("mapped", [True, False])

@@ -87,7 +87,7 @@ def test_classes_that_a_line_separates_have_a_finite_regression():
     assert -intercept / weight == pytest.approx(1.5)
 
 
-def test_the_rule_is_fitted_to_words_and_to_mixtures_of_two_with_the_given_shares(monkeypatch):
+def test_rule_is_fitted_to_words_and_to_mixtures_of_two(monkeypatch):
     fitted = []
 
     def fit(values, labels):
@@ -148,17 +148,6 @@ def test_excluded_words_are_not_fitted_to(world, monkeypatch):
     monkeypatch.setattr(fitting, "encode_hidden_words", no_words)
     fit_senses(model, texts, exclude={word(0)})
     assert word(0) not in hidden and word(1) in hidden
-
-
-@pytest.mark.usefixtures("small")
-def test_letters_that_are_exchanged_change_nothing(world, tmp_path):
-    model, texts = world
-    table = str.maketrans("abcdefghij", "бвгдежзийк")
-    words = [model.vocabulary.word(row).translate(table) for row in range(len(model.vocabulary))]
-    other = tiny_model(tmp_path, words=words, vectors=model.vectors, layers=[Layer()])
-    first, second = fit_senses(model, texts), fit_senses(other, [t.translate(table) for t in texts])
-    for one, exchanged in zip(first, second, strict=True):
-        assert np.array_equal(one, exchanged)
 
 
 def test_with_too_few_words_the_projection_is_estimated(world):

@@ -35,7 +35,7 @@ from polyseme.senses.occurrences import (
 )
 from polyseme.tokenizer import resolve_all, tokenize
 from tests.operations.calls import senses_in
-from tests.tiny import VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
+from tests.tiny import VECTORS, WORDS, full_layer, tiny_model, write_tiny
 
 
 def expected_occurrence(model, tokens, place):
@@ -122,42 +122,6 @@ def explained(model, tokens, place, direction):
     return next(explain(model, tokens, [(place, direction)]))
 
 
-def test_an_occurrence_keeps_no_array_of_its_text(bundled):
-    tokens = bundled.tokenizer.tokens("the bank " * 200)
-    found = encode_occurrences(bundled, [tokens], [[1]])[0]
-    arrays = (found.static, found.surroundings)
-    assert all((one if one.base is None else one.base).size == one.size for one in arrays)
-
-
-def test_surroundings_are_centered_projected_and_scaled():
-    surroundings = np.array([[3.0, 4, 0], [0, 0, 0]])
-    fitted = ContextProjection(
-        np.array([0.6, 0, 0]), np.array([[1.0, 0], [0, 2], [0, 0]]), np.zeros(3)
-    )
-    # (0.6, 0.8, 0) less the mean is (0, 0.8, 0); a zero row stays zero.
-    assert project(surroundings, fitted).tolist() == [[0, 1], [0, 0]]
-
-
-def test_as_many_columns_are_projected_as_the_mean_has():
-    surroundings = np.array([[3.0, 4, 7, 7, 7, 7]])
-    first = ContextProjection(np.array([0, 0.8]), np.eye(2), np.zeros(3))
-    assert project(surroundings, first) == pytest.approx(np.array([[1, 0]]))
-
-
-def is_fitted(model):
-    find_projection(model)
-    return model not in occurrences._estimated
-
-
-def test_the_projection_of_the_folder_is_used(tmp_path):
-    fitted = ContextProjection(np.full(5, 0.5), np.eye(5, 2), np.arange(3.0))
-    model = read_model(write_tiny(tmp_path / "fitted", senses=lambda _: fitted))
-    assert is_fitted(model)
-    for read, written in zip(find_projection(model), fitted, strict=True):
-        assert np.array_equal(read, written)
-    assert not is_fitted(tiny_model(tmp_path))
-
-
 def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
     stored = read_model(write_tiny(tmp_path / "stored", senses=estimate_projection))
     old = tiny_model(tmp_path)
@@ -167,19 +131,6 @@ def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
     assert found[0] == replace(found[1], model="stored", inventory=inventories[0])
     for one, other in zip(*(each.senses for each in inventories), strict=True):
         assert np.array_equal(one.centroid, other.centroid)
-
-
-def test_the_bundled_model_has_a_fitted_projection(bundled):
-    fitted = find_projection(bundled)
-    assert fitted.mean.shape == (900,) and fitted.directions.shape == (900, 200)
-    assert fitted.rule.shape == (3,) and is_fitted(bundled)
-
-
-def test_a_projection_is_estimated_once_for_each_model(tmp_path):
-    one = tiny_model(tmp_path)
-    assert find_projection(one) is find_projection(one)
-    other = tiny_model(tmp_path, vectors=VECTORS[::-1].copy())
-    assert not np.allclose(find_projection(other).mean, find_projection(one).mean)
 
 
 def test_random_sentences_give_the_mean_and_the_whitening(tmp_path):
@@ -219,44 +170,7 @@ def drawn(model, monkeypatch):
     return [seen[row] / seen.total() for row in range(len(WORDS))]
 
 
-def test_the_words_of_random_sentences_are_drawn_by_their_frequency(tmp_path, monkeypatch):
-    frequencies = np.zeros(len(WORDS))
-    frequencies[[4, 5]] = 0.9, 0.1
-    bias = np.log(1e-3 / (1e-3 + frequencies)).astype(np.float32)
-    found = drawn(tiny_model(tmp_path, layers=[WITH_BIAS], word_bias=bias), monkeypatch)
-    assert found == pytest.approx(frequencies, abs=0.02)
-
-
-def test_without_a_word_bias_all_words_are_equally_frequent(tmp_path, monkeypatch):
-    assert drawn(tiny_model(tmp_path), monkeypatch) == pytest.approx([1 / 11] * 11, abs=0.02)
-
-
 TEXTS = ["the river bank", "bank of money"] * 10
-
-
-@pytest.mark.parametrize("bias", [-800, -50, 2])
-def test_any_word_bias_gives_a_finite_projection(tmp_path, bias):
-    biases = np.zeros(len(WORDS), np.float32)
-    biases[0] = bias
-    model = tiny_model(tmp_path, layers=[WITH_BIAS], word_bias=biases)
-    assert np.isfinite(estimate_projection(model).directions).all()
-    assert len(senses_in(model, "bank", TEXTS).occurrences) == 20
-
-
-@pytest.mark.parametrize("size", [1e19, 3e38])
-def test_a_huge_vector_of_another_word_does_not_matter(tmp_path, size):
-    vectors = VECTORS.copy()
-    vectors[WORDS.index("end")] = size
-    found = senses_in(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS)
-    assert len(found.occurrences) == 20
-
-
-@pytest.mark.parametrize("seed", [*range(4), None])
-def test_vectors_of_one_direction_or_of_zeros_have_one_sense(tmp_path, seed):
-    rng = np.random.default_rng(seed)
-    vectors = np.outer(rng.uniform(0.5, 2, len(WORDS)), rng.standard_normal(5)).astype(np.float32)
-    model = tiny_model(tmp_path, vectors=vectors * (seed is not None))
-    assert len(senses_in(model, "bank", TEXTS).senses) == 1
 
 
 TWO_WORDS = Vocabulary.of("bank\nstraße\n".encode())
@@ -342,28 +256,86 @@ def test_only_texts_that_may_have_the_word_count_against_the_limits(tmp_path):
         find_senses(model, SensesRequest(word="bank", texts=texts), Limits(max_sentences=4))
 
 
-def test_two_layers_have_a_projection(tmp_path):
-    found = estimate_projection(deep_model(tmp_path))
-    assert found.directions.shape == (5, 5) and np.isfinite(found.directions).all()
+def test_an_occurrence_keeps_no_array_of_its_text(bundled):
+    tokens = bundled.tokenizer.tokens("the bank " * 200)
+    found = encode_occurrences(bundled, [tokens], [[1]])[0]
+    arrays = (found.static, found.surroundings)
+    assert all((one if one.base is None else one.base).size == one.size for one in arrays)
 
 
-@pytest.mark.parametrize(("width", "directions"), [(1, 1), (500, 400)])
-def test_directions_are_at_most_as_many_as_the_sentences(tmp_path, width, directions):
-    vectors = np.random.default_rng(0).standard_normal((len(WORDS), width)).astype(np.float32)
-    found = estimate_projection(tiny_model(tmp_path, vectors=vectors))
-    assert found.directions.shape == (width, directions)
-    assert np.isfinite(found.directions).all()
+def test_surroundings_are_centered_projected_and_scaled():
+    # (0.6, 0.8, 0) less the mean is (0, 0.8, 0); a zero row stays zero. As many columns are
+    # projected as the mean has.
+    surroundings = np.array([[3.0, 4, 0, 7, 7, 7], [0, 0, 0, 7, 7, 7]])
+    fitted = ContextProjection(
+        np.array([0.6, 0, 0]), np.array([[1.0, 0], [0, 2], [0, 0]]), np.zeros(3)
+    )
+    assert project(surroundings, fitted).tolist() == [[0, 1], [0, 0]]
 
 
-def test_what_all_vectors_have_in_common_does_not_hide_the_senses(tmp_path):
-    model = tiny_model(tmp_path, vectors=VECTORS + 3)
-    assert len(senses_in(model, "bank", TEXTS).senses) == 2
-
-
-def test_a_projection_does_not_keep_its_model_in_memory(tmp_path):
-    model = tiny_model(tmp_path)
-    find_projection(model)
-    kept = weakref.ref(model)
-    del model
+def test_the_projection_of_the_folder_is_used_or_one_is_estimated_once(tmp_path):
+    fitted = ContextProjection(np.full(5, 0.5), np.eye(5, 2), np.arange(3.0))
+    model = read_model(write_tiny(tmp_path / "fitted", senses=lambda _: fitted))
+    for read, written in zip(find_projection(model), fitted, strict=True):
+        assert np.array_equal(read, written)
+    assert model not in occurrences._estimated
+    one = tiny_model(tmp_path)
+    assert find_projection(one) is find_projection(one)
+    other = tiny_model(tmp_path, vectors=VECTORS[::-1].copy())
+    assert not np.allclose(find_projection(other).mean, find_projection(one).mean)
+    # A projection does not keep its model in memory.
+    kept = weakref.ref(one)
+    del one
     gc.collect()
     assert kept() is None
+
+
+@pytest.mark.parametrize("frequencies", [[0] * 4 + [0.9, 0.1] + [0] * 5, None])
+def test_the_words_of_random_sentences_are_drawn_by_their_frequency(
+    tmp_path, monkeypatch, frequencies
+):
+    bias = None if frequencies is None else np.log(1e-3 / (1e-3 + np.float32(frequencies)))
+    layers = [Layer() if bias is None else WITH_BIAS]
+    model = tiny_model(tmp_path, layers=layers, word_bias=bias)
+    expected = frequencies or [1 / 11] * 11
+    assert drawn(model, monkeypatch) == pytest.approx(expected, abs=0.02)
+
+
+def huge(row, value):
+    """The vectors, one of them with another value."""
+    vectors = VECTORS.copy()
+    vectors[row] = value
+    return vectors
+
+
+EXTREMES = {
+    **{f"bias {one}": {"word_bias": np.float32([one] + [0] * 10)} for one in (-800, -50, 2)},
+    **{f"vector {one}": {"vectors": huge(WORDS.index("end"), one)} for one in (1e19, 3e38)},
+    "layers": {"layers": [full_layer(1), full_layer(2)], "word_bias": VECTORS[:, 0]},
+    "one column": {"vectors": VECTORS[:, :1].copy()},
+}
+
+
+@pytest.mark.parametrize("facts", EXTREMES.values(), ids=EXTREMES)
+def test_any_model_has_a_finite_projection(tmp_path, facts):
+    layers = [WITH_BIAS] if "word_bias" in facts else [Layer()]
+    model = tiny_model(tmp_path, **{"layers": layers, **facts})
+    assert np.isfinite(estimate_projection(model).directions).all()
+    assert len(senses_in(model, "bank", TEXTS).occurrences) == 20
+
+
+def test_directions_are_at_most_as_many_as_the_sentences(tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((len(WORDS), 500)).astype(np.float32)
+    found = estimate_projection(tiny_model(tmp_path, vectors=vectors))
+    assert found.directions.shape == (500, 400)
+
+
+@pytest.mark.parametrize("scale", [0, 1])
+def test_vectors_of_one_direction_or_of_zeros_have_one_sense(tmp_path, scale):
+    rng = np.random.default_rng(0)
+    vectors = np.outer(rng.uniform(0.5, 2, len(WORDS)), rng.standard_normal(5)).astype(np.float32)
+    model = tiny_model(tmp_path / "one", vectors=vectors * np.float32(scale))
+    assert len(senses_in(model, "bank", TEXTS).senses) == 1
+    # What all vectors have in common does not hide the senses.
+    model = tiny_model(tmp_path / "two", vectors=VECTORS + 3)
+    assert len(senses_in(model, "bank", TEXTS).senses) == 2
