@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from polyseme.api_keys import key_file_line
 from polyseme.http.server import Server
 from polyseme.settings import Settings
+from tests.conftest import ROOT, free_port
 from tests.http.service import (
     WAIT,
     Caller,
@@ -135,3 +138,53 @@ def test_unknown_options_of_gunicorn_are_a_usage_error(monkeypatch, capsys) -> N
     with pytest.raises(SystemExit, match="2"):
         Server(Settings())
     assert "gunicorn: error: unrecognized arguments: --walkers" in capsys.readouterr().err
+
+
+TERMINATE_AFTER_FORK = """
+# On one processor, the parent continues before the child runs.
+import os, signal
+from pathlib import Path
+from polyseme.http.server import Server
+from polyseme.settings import Settings
+
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+def kill():
+    children = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()
+    if not killed:
+        killed.append([os.kill(int(pid), signal.SIGTERM) for pid in children])
+
+killed = []
+os.register_at_fork(after_in_parent=kill)
+Server(Settings()).run()
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_terminated_right_after_the_fork_ends(tmp_path) -> None:
+    given = {"POLYSEME_PORT": str(free_port()), "POLYSEME_WORKERS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "service"), **given}
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        command = [sys.executable, "-c", TERMINATE_AFTER_FORK]
+        process = subprocess.Popen(command, env=environment, stderr=out, stdout=out)
+    try:
+        # The master starts another worker once the first has ended.
+        until(lambda: log.read_text("utf-8").count("Booting worker") > 1, seconds=30)
+    finally:
+        process.terminate()
+        assert process.wait(WAIT) == 0
+
+
+@pytest.mark.slow
+def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path) -> None:
+    with running(tmp_path, max_requests=100) as service:
+        seen: set[int] = set()
+
+        def replaced() -> bool:
+            seen.update(service.workers())
+            return len(seen) > 8
+
+        with load(service) as clients:
+            until(replaced)
+    assert clients.lost == []
