@@ -92,7 +92,7 @@ def test_only_the_requested_systems_are_measured(polyseme, sets, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
+def test_an_impossible_measurement_is_reported_in_one_sentence(
     polyseme, sets, tmp_path, arguments, message
 ):
     folders = {name: tmp_path / name.lower() for name in ("EMPTY", "UNKNOWN", "BROKEN")}

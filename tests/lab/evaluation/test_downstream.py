@@ -132,7 +132,7 @@ def test_the_centroid_f1_is_that_of_scikit_learn():
         assert centroid_f1(vectors, senses, imbalanced=imbalanced) == pytest.approx(expected)
 
 
-def test_features_and_window_beat_the_static_vector_where_the_neighbor_decides(model, tmp_path):
+def test_features_and_window_beat_the_static_vector_next_to_a_cue(model, tmp_path):
     # The tag of `bank` is that of the word before it.
     lines = {"river": "A", "money": "B"}
     text = "".join(f"{w}\tO\nbank\t{t}\n\n" for w, t in lines.items()) * 40

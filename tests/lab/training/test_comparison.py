@@ -120,7 +120,7 @@ def test_pseudo_words_depend_on_the_seed(monkeypatch):
     assert len(pseudowords(lines, 1)) == 7
 
 
-def test_frequent_words_are_used_in_a_long_text_but_not_all_their_sentences():
+def test_frequent_words_are_used_but_not_all_their_sentences():
     lines = sentences_of({"one": 30, "two": 30, "the": 31})
     rest = 30_000 - sum(map(len, lines))  # 30 are a thousandth
     [pair] = pseudowords([*lines, ("-",) * rest], 1)
