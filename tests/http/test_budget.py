@@ -172,5 +172,7 @@ def test_a_body_that_is_being_received_takes_no_permit(shared) -> None:
 
     app = client._transport.app.test_client()
     headers = {"Content-Type": "application/json", "Content-Length": "13"}
-    response = app.post(ENCODE, input_stream=SlowBody(b'{"input":"a"}'), headers=headers)
+    response = app.post(
+        ENCODE, input_stream=SlowBody(b'{"input":"a"}'), headers=headers, buffered=True
+    )
     assert response.status_code == 200

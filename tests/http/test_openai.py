@@ -197,7 +197,7 @@ def test_an_internal_error_leaks_nothing(monkeypatch):
         raise RuntimeError(SECRET)
 
     monkeypatch.setattr("polyseme.operations.embed.sentence_vectors", fail)
-    answer = create_app().test_client().post(PATH, json={"input": "a"})
+    answer = create_app().test_client().post(PATH, json={"input": "a"}, buffered=True)
     assert (answer.status_code, answer.json["error"]["type"]) == (500, "server_error")
     assert SECRET not in answer.text
 
