@@ -325,6 +325,7 @@ def test_a_missing_network_is_reported_with_a_hint(mirror, puller, monkeypatch, 
 def test_an_invalid_address_of_a_mirror_is_rejected(puller, address):
     sentence = "The mirror must be a URL that begins with https:// or http://."
     assert puller.refusal(mirror=address) == sentence
+    assert not puller.data.exists()
 
 
 def test_a_data_folder_that_cannot_be_created_is_reported(puller, tmp_path):
