@@ -114,9 +114,10 @@ def test_words_after_a_limit_are_counted_up_to_a_maximum(plain, monkeypatch):
     with pytest.raises(TooLargeError) as caught:
         ask(plain, ["bank/" * 2, "bank/bank/bank", *["bank/" * 3] * 6], limits)
     assert caught.value.extra["size"] == 9 + 10
-    # A text that is truncated counts at least one word, so that it is not taken as whole.
+    # A text that is truncated counts at least one word, so that it is not taken as whole. Only what
+    # is encoded, 20 tokens, counts for the request.
     texts = ["bank " * 9, *["bank " * 100] * 3]
-    encoded = ask(plain, texts, replace(limits, max_tokens=100), truncate=True)
+    encoded = ask(plain, texts, replace(limits, max_tokens=21), truncate=True)
     assert [one.truncated for one in encoded] == [4, 10 - 4, 1, 1]
     words = ["bank"] * 100  # a list has a length that costs nothing
     assert ask(plain, [words], limits, truncate=True)[0].truncated == 95
