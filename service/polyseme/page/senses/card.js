@@ -1,6 +1,7 @@
 /** The card of each sense, and the chosen occurrence with its sentence. */
 
 import { senseMark } from "./map.js";
+import { parseJson } from "../client.js";
 import { h, labeled, modelAndCase, s } from "../elements.js";
 import { count, decimals, percent, short } from "../text.js";
 import { quotation, wordList } from "../words.js";
@@ -24,8 +25,8 @@ export class SenseCards {
   show(response, sentences, settings) {
     if (response === this.response) return;
     Object.assign(this, { response, sentences, settings });
-    const [model, ...labels] = parseLabels(settings.labels);
-    this.typed = model === settings.model ? labels : [];
+    const labels = parseJson(settings.labels);
+    this.typed = Array.isArray(labels) && labels.shift() === settings.model ? labels : [];
     this.element.replaceChildren(...response.senses.map((sense) => this.#card(sense)));
   }
 
@@ -60,15 +61,6 @@ export class SenseCards {
       h("h4", {}, "Examples"),
       h("ul", { class: "examples" }, examples.slice(0, MAX_EXAMPLES).map((i, number) => h("li", {}, quotationWith(this.sentences, occurrences[i], evidence[number])))),
     );
-  }
-}
-
-/** Return the labels in an address, after the name of the model. */
-function parseLabels(json) {
-  try {
-    return JSON.parse(json).map(String);
-  } catch {
-    return [];
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { StepEditor } from "./editor.js";
 import { PrintedChecks } from "./printed.js";
-import { readJson } from "../client.js";
+import { parseJson, readJson } from "../client.js";
 import {
   caseField, choiceField, formElement, h, labeled, listModels, modelAndCase, modelField, numbered, optionDetails, quietButton, selectBox, textField,
 } from "../elements.js";
@@ -86,15 +86,10 @@ export function requestOf(state) {
 
 /** Return the request with the reader's own numbers, or the request of the example if the editor cannot show it. */
 function numbersOf(state) {
-  try {
-    const request = JSON.parse(state.numbers);
-    const { tokens, embeddings, queries, keys, values, weights = {} } = request;
-    const matrices = [...(embeddings ? [embeddings] : [queries, keys, values]), ...Object.values(weights)];
-    // The service checks the numbers and the shapes.
-    const shown = matrices.every((rows) => Array.isArray(rows) && rows.every(Array.isArray));
-    if (Array.isArray(tokens) && shown) return request;
-  } catch {
-    // Not JSON, or not an object.
-  }
-  return exampleOf(state).request;
+  const request = parseJson(state.numbers);
+  const { tokens, embeddings, queries, keys, values, weights } = request ?? {};
+  const matrices = [...(embeddings ? [embeddings] : [queries, keys, values]), ...Object.values(weights ?? {})];
+  // The service checks the numbers and the shapes.
+  const isShown = matrices.every((rows) => Array.isArray(rows) && rows.every(Array.isArray));
+  return Array.isArray(tokens) && isShown ? request : exampleOf(state).request;
 }
