@@ -116,10 +116,15 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Return the element of a view: its title, an introduction and the other children. */
-export function viewElement(title, intro, ...children) {
+/** Return a list of `[name, value]`. */
+export const factList = (facts) =>
+  h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+
+/** Return the element of a view: its title, an introduction, the `form`, and `results`, which its exchange hides and shows. */
+export function viewElement(title, intro, form, exchange, ...results) {
+  exchange.results.append(...results, exchange.source);
   return h("section", { "aria-label": title },
-    h("div", { class: "intro" }, h("h2", {}, title), h("p", {}, intro)), children);
+    h("div", { class: "intro" }, h("h2", {}, title), h("p", {}, intro)), form, exchange.problem, exchange.results);
 }
 
 /** Return the settings of a form, which are closed until the reader opens them; see `choiceField`. */

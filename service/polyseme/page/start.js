@@ -158,6 +158,7 @@ function enter(name) {
   const focused = main.contains(document.activeElement);
   scrollTo(0, 0);
   main.replaceChildren(element);
+  main.className = name;
   document.title = `${VIEWS[name].title} · Polyseme`;
   nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
   linkTo(name).setAttribute("aria-current", "page");

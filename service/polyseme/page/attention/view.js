@@ -23,8 +23,7 @@ const MAX_BESIDE = 5;
 
 export class View {
   constructor(page) {
-    this.results = h("div", { class: "results attention" });
-    this.exchange = new Exchange("polyseme-encode", this.results);
+    this.exchange = new Exchange("polyseme-encode");
     this.form = new SentenceForm(page);
     this.attention = new AttentionFigure(page);
     this.token = new TokenFigures(page);
@@ -34,14 +33,13 @@ export class View {
     this.main = h("div", { class: "main" },
       this.attention.figure.element,
       h("div", { class: "beside" }, this.attention.chooser, this.token.parts.element));
-    this.results.append(
-      h("section", { class: "card", "aria-label": "Words" }, this.token.result, this.words.element,
-        h("p", { class: "muted" }, this.usage, " Choose a word to see its attention and its vectors.")),
-      this.main, this.token.element, h("div", { class: "card" }, this.table.element), this.exchange.source,
-    );
     this.element = viewElement(title,
       "A word has one static vector; attention to the other words of a sentence turns it into a contextual vector.",
-      this.form.element, this.exchange.problem, this.results);
+      this.form.element, this.exchange,
+      h("section", { class: "card", "aria-label": "Words" }, this.token.result, this.words.element,
+        h("p", { class: "muted" }, this.usage, " Choose a word to see its attention and its vectors.")),
+      this.main, this.token.element, h("div", { class: "card" }, this.table.element),
+    );
   }
 
   async show(state) {
@@ -69,7 +67,6 @@ export class View {
     this.table.show([{ caption, columns, rows: encoded.words, numbers: weights }]);
   }
 }
-
 
 /** The form: the sentence, the case and the model. */
 class SentenceForm {

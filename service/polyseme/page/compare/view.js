@@ -21,29 +21,27 @@ const LEFT_OUT = "The lists and the map leave out the word itself in capitals an
 export class View {
   constructor(page) {
     this.page = page;
-    this.tokens = new Exchange("polyseme-tokens", h("div", {}));
+    this.tokens = new Exchange("polyseme-tokens");
     this.form = new CompareForm(page);
     this.fallback = h("p", { class: "muted", role: "status" });
-    this.results = h("div", { class: "results" });
-    this.exchange = new Exchange("polyseme-compare", this.results);
+    this.exchange = new Exchange("polyseme-compare");
     this.similarity = new Similarity("");
-    this.second = h("div", { class: "second" });
-    this.secondExchange = new Exchange("polyseme-compare-second", this.second);
+    this.secondExchange = new Exchange("polyseme-compare-second", { name: "second" });
     this.secondSimilarity = new Similarity("-second");
-    this.second.append(this.secondSimilarity.element);
+    this.secondExchange.results.append(this.secondSimilarity.element);
     this.notes = h("ul", { class: "notes" });
     this.map = new Figure("polyseme-compare-map", "Map", "x: first, y: second principal component");
     this.pointed = h("output", { class: "pointed" });
     this.map.element.append(h("p", { class: "pointing" }, this.pointed,
       h("span", {}, pointAt("a mark to read its name", "focus the map and use the arrow keys"))));
     this.cards = h("div", { class: "occurrence-cards" });
-    this.results.append(
-      h("div", { class: "models-beside" }, this.similarity.element, h("div", {}, this.secondExchange.problem, this.second)),
-      this.notes, this.map.element, h("p", { class: "muted" }, LEFT_OUT), this.cards, this.exchange.source,
-    );
     this.element = viewElement(title,
       "One word in several sentences: its static vector is the same, its contextual vectors differ.",
-    this.form.element, this.fallback, this.exchange.problem, this.results);
+      [this.form.element, this.fallback], this.exchange,
+      h("div", { class: "models-beside" }, this.similarity.element,
+        h("div", {}, this.secondExchange.problem, this.secondExchange.results)),
+      this.notes, this.map.element, h("p", { class: "muted" }, LEFT_OUT), this.cards,
+    );
   }
 
   async show(state) {
@@ -89,7 +87,6 @@ export class View {
     const notes = notesOf(response);
     if (second) notes.push(`The map and the cards below are those of ${response.model}.`);
     this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
-    this.notes.hidden = !notes.length;
     this.#drawMap(response, words);
     this.cards.replaceChildren(...response.occurrences.map((compared, i) => {
       const { text } = occurrences[i], word = `@${compared.token.start}`, isZero = response.contextual_similarity[i][i] === 0;

@@ -27,8 +27,7 @@ export class View {
   constructor(page) {
     this.page = page;
     this.form = new SensesForm(page, () => this.show(this.state));
-    this.results = h("div", { class: "results senses" });
-    this.exchange = new Exchange("polyseme-senses", this.results, (pointer) => this.#placeOf(pointer));
+    this.exchange = new Exchange("polyseme-senses", { placeOf: (pointer) => this.#placeOf(pointer) });
     this.exchange.source.querySelector("button").after(
       quietButton("Save CSV", () => this.#saveCsv()), quietButton("Save the inventory", () => this.#saveInventory()));
     this.evidence = h("section", { class: "card senses-number", "aria-label": "Evidence for each number of senses" });
@@ -43,12 +42,10 @@ export class View {
       this.chosen.element,
     );
     this.cards = new SenseCards(page);
-    this.results.append(
-      h("div", { class: "card" }, this.summary, this.notes), this.evidence,
-      h("div", { class: "senses-main" }, this.cards.element, this.figure.element), this.exchange.source,
-    );
     this.element = viewElement(title, "The senses that a word has in your sentences: occurrences with similar contexts form one.",
-    this.form.element, this.exchange.problem, this.results);
+      this.form.element, this.exchange,
+      h("div", { class: "card" }, this.summary, this.notes), this.evidence,
+      h("div", { class: "senses-main" }, this.cards.element, this.figure.element));
     this.mapChanged = changeDetector();
     this.chosenChanged = changeDetector();
   }
@@ -81,7 +78,6 @@ export class View {
       this.summary.textContent = summaryOf(response);
       const notes = [...this.form.hints(), ...notesOf(response)];
       this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
-      this.notes.hidden = !notes.length;
       this.evidence.replaceChildren(...evidenceOf(response, state.senses));
       this.evidence.hidden = !this.evidence.querySelector("li");
       this.cards.show(response, sentences, state);

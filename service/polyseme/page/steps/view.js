@@ -5,7 +5,7 @@ import { derive, logitsOf, softmaxOf } from "./derivation.js";
 import { openingCell } from "./printed.js";
 import { exampleOf, requestOf, sourceOf, StepSources } from "./sources.js";
 import { about, cellText, LETTERS, Trace } from "./trace.js";
-import { h, labeled, numbered, quietButton, selectBox, setOptions, viewElement } from "../elements.js";
+import { factList, h, labeled, numbered, quietButton, selectBox, setOptions, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { decimals } from "../text.js";
 
@@ -20,8 +20,7 @@ const NOT_A_MATRIX = "A matrix is not valid. Correct it to see the steps.";
 export class View {
   constructor(page) {
     this.page = page;
-    this.results = h("div", { class: "results" });
-    this.exchange = new Exchange("polyseme-steps", this.results);
+    this.exchange = new Exchange("polyseme-steps");
     this.sources = new StepSources(page, () => this.exchange.clear(NOT_A_MATRIX));
     this.panel = new DerivationPanel((name) => this.#goTo(name), (by) => this.#walk(by));
     this.grid = h("div", { class: "step-cards" });
@@ -31,16 +30,12 @@ export class View {
     this.head = selectBox(numbered(1), "0", (head) => this.page.update({ head }));
     this.headField = labeled("Head", this.head);
     this.digits = selectBox(numbered(11), "4", (count) => this.page.update({ decimals: count }));
-    this.results.append(
+    this.element = viewElement(title, "Choose a number to see how it is computed: it has a solid frame, its operands a dashed one.",
+      this.sources.element, this.exchange,
       h("div", { class: "controls" }, labeled("Decimals", this.digits), this.headField, this.hide),
       this.main, this.sources.checks.element,
-      h("details", { class: "letters" }, h("summary", {}, "Letters of the shapes"),
-        h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
-      this.exchange.source,
+      h("details", {}, h("summary", {}, "Letters of the shapes"), factList(LETTERS)),
     );
-    this.element = viewElement(title, "Choose a number to see how it is computed: it has a solid frame, its operands a dashed one.",
-      this.sources.element, this.exchange.problem, this.results);
-    this.element.classList.add("steps-view");
   }
 
   async show(state) {
