@@ -48,21 +48,18 @@ const choice = stored("localStorage", "polyseme-theme");
 
 /** Return the current theme: `light` or `dark`. */
 export function theme() {
-  return document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
+  const { theme: chosen } = document.documentElement.dataset;
+  return Object.hasOwn(RAMPS, chosen) ? chosen : dark.matches ? "dark" : "light";
 }
 
 /** Connect the select box for the theme, and remember the choice. `onchange()` is called when the theme changes. */
 export function initTheme(select, onchange) {
-  const apply = (chosen) => {
-    if (chosen === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = chosen;
-  };
-  select.value = choice.get() || "auto";
-  if (!select.value) select.value = "auto";
-  apply(select.value);
+  const { dataset } = document.documentElement;
+  dataset.theme = choice.get();
+  select.value = theme() === dataset.theme ? dataset.theme : "auto";
   select.addEventListener("change", () => {
     choice.set(select.value);
-    apply(select.value);
+    dataset.theme = select.value;
     onchange();
   });
   dark.addEventListener("change", onchange);

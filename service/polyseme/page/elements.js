@@ -46,13 +46,10 @@ export function changeDetector() {
   };
 }
 
-/** Return a unique id. */
-export function uniqueId(stem) {
-  counter += 1;
-  return `${stem}-${counter}`;
-}
+let ids = 0;
 
-let counter = 0;
+/** Return a unique id. */
+export const uniqueId = (stem) => `${stem}-${ids += 1}`;
 
 /** Return a control with a label above it. */
 export function labeled(text, control) {
@@ -277,7 +274,8 @@ const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 /**
  * Make the buttons of an element one tab stop (roving tabindex): arrows, Home and End move the focus among them. `across()` is
- * the number of buttons in a row, and `buttons()` their order. Return a function that sets the tab stop.
+ * the number of buttons in a row, and `buttons()` their order. Return a function that sets the tab stop; while one has the focus,
+ * it is the tab stop.
  */
 export function rovingTabindex(element, across = () => 1, buttons = () => [...element.querySelectorAll("button, [role=button]")]) {
   const setStop = (chosen) => {
@@ -298,7 +296,7 @@ export function rovingTabindex(element, across = () => 1, buttons = () => [...el
     setStop(target);
     target.focus();
   });
-  return setStop;
+  return (chosen) => setStop(element.contains(document.activeElement) ? document.activeElement : chosen);
 }
 
 /** Offer bytes or text as a file to download. */

@@ -93,7 +93,6 @@ export class Thumbnails {
     for (const { button, ...at } of this.buttons) {
       button.setAttribute("aria-pressed", String(at.layer === layer && at.head === head));
     }
-    const first = this.element.querySelector("[aria-pressed=true]");
-    if (!this.element.contains(document.activeElement)) this.setStop(first);
+    this.setStop(this.element.querySelector("[aria-pressed=true]"));
   }
 }

@@ -76,16 +76,12 @@ export function pixels(rows, colorOf = colorsOf(rows).colorOf) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
   const known = new Map();
-  let at = 0;
-  for (const row of rows) {
-    for (const weight of row) {
-      const color = colorOf(weight);
-      if (!known.has(color)) known.set(color, rgb(color));
-      const { r, g, b } = known.get(color);
-      image.data.set([r, g, b, 255], at);
-      at += 4;
-    }
-  }
+  rows.flat().forEach((weight, i) => {
+    const color = colorOf(weight);
+    if (!known.has(color)) known.set(color, rgb(color));
+    const { r, g, b } = known.get(color);
+    image.data.set([r, g, b, 255], 4 * i);
+  });
   context.putImageData(image, 0, 0);
   return canvas;
 }

@@ -63,7 +63,7 @@ export class Lines {
   /** Mark the chosen query token, null for none; the keys start from token `from`. */
   choose(chosen, from) {
     this.queries.forEach((query, i) => query.setAttribute("aria-pressed", String(i === chosen)));
-    if (!this.drawing.contains(document.activeElement)) this.setStop(this.queries[from]);
+    this.setStop(this.queries[from]);
   }
 
   /** Show the lines of one query token. If `row` is null, show those of all tokens, or none in a sentence of many words. */

@@ -2,7 +2,7 @@
 
 import { frequentWords, linesOf, readFiles, sentencesOf } from "./sentences.js";
 import {
-  afterPause, choiceField, exampleField, formElement, h, labeled, modelField, numbered, quietButton, setText, textField,
+  afterPause, choiceField, exampleField, formElement, h, labeled, modelField, numbered, optionDetails, quietButton, setText, textField,
 } from "../elements.js";
 import { TEXTS } from "../examples.js";
 import { count, counted } from "../text.js";
@@ -19,11 +19,10 @@ export class SensesForm {
     Object.assign(this, { page, onchange });
     /** Texts that are too long for the address, by the number that the address has instead. */
     this.long = new Map();
-    this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" }, onpick: () => {
+    this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" },
       // Back returns to what was typed.
-      if (this.isEdited) this.#submit({});
-      this.shownText = null;
-    } });
+      onpick: () => this.isEdited && this.#submit({}),
+    });
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
       oninput: afterPause(() => {
@@ -46,8 +45,7 @@ export class SensesForm {
       h("div", { class: "buttons" }, this.status, this.splitter),
       h("div", { class: "controls" }, this.word.element, this.number.element, h("button", {}, "Find senses")),
       this.words,
-      h("details", { class: "options" }, h("summary", {}, "Options"), h("div", { class: "controls" },
-        this.model.element, labeled("Text files, chosen or dropped on this field", this.files))),
+      optionDetails(this.model, { element: labeled("Text files, chosen or dropped on this field", this.files) }).element,
     );
   }
 

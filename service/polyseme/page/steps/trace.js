@@ -114,8 +114,7 @@ export class Trace {
 
   /** Return the number in a cell. */
   number({ name, query, row, column }, head) {
-    const values = this.array(name, head), rows = name === "weighted_values" ? values[query] : values;
-    return rows[row][column] ?? rows[row];
+    return this.matrix(name, head, query).rows[row][column];
   }
 
   /** Return the name of a cell: "Scores, row love, column I". */

@@ -34,7 +34,7 @@ export class View {
       this.sources.element, this.exchange,
       h("div", { class: "controls" }, labeled("Decimals", this.digits), this.headField, this.hide),
       this.main, this.sources.checks.element,
-      h("details", {}, h("summary", {}, "Letters of the shapes"), factList(LETTERS)),
+      h("details", { class: "letters" }, h("summary", {}, "Letters of the shapes"), factList(LETTERS)),
     );
   }
 
