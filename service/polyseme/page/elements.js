@@ -138,13 +138,14 @@ export function optionDetails(...fields) {
 /** Return a text field for a field of the state, which keeps what the reader types until the state has another text. */
 export function textField(name, label, attributes = {}, tag = "input") {
   const input = h(tag, { dir: "auto", autocomplete: "off", spellcheck: "false", ...attributes });
-  let shown = null;
   return {
     input,
+    /** The text of the state that is shown, null for none. */
+    shown: null,
     element: h("div", { class: "grow" }, labeled(label, input)),
     show(state) {
-      if (state[name] !== shown) input.value = state[name];
-      shown = state[name];
+      if (state[name] !== this.shown) input.value = state[name];
+      this.shown = state[name];
     },
   };
 }

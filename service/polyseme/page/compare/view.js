@@ -88,11 +88,7 @@ export class View {
     if (second) notes.push(`The map and the cards below are those of ${response.model}.`);
     this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
     this.#drawMap(response, words);
-    this.cards.replaceChildren(...response.occurrences.map((compared, i) => {
-      const { text } = occurrences[i], word = `@${compared.token.start}`, isZero = response.contextual_similarity[i][i] === 0;
-      const attention = this.page.address("attention", { ...modelAndCase(this.state), text, word, layer: "last", head: "mean" });
-      return occurrenceCard(i, { ...compared, isZero }, text, { word: (near) => this.#neighborsOf(near), attention });
-    }));
+    this.cards.replaceChildren(...occurrences.map(({ text }, i) => this.#card(response, i, text)));
     this.exchange.announce(`Compared: ${headline(response)}`);
   }
 
@@ -113,6 +109,40 @@ export class View {
       onpoint: (name) => { this.pointed.textContent = name; },
       onpick: (word) => { location.hash = this.#neighborsOf(word); },
     }));
+  }
+
+  /** Return the card of occurrence i of a response, whose sentence is `text`. */
+  #card(response, i, text) {
+    const { token, shift, static_neighbors: before, contextual_neighbors: after, attends_to: attended } = response.occurrences[i];
+    const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
+    const unknown = token.resolution === "oov", isZero = response.contextual_similarity[i][i] === 0;
+    const neighborList = (heading, neighbors, missing) => h("div", {}, h("h4", {}, heading), neighbors.length
+      ? wordList(neighbors.map(({ word, similarity }) => ({
+        word, value: similarity, text: short(similarity), href: this.#neighborsOf(word), note: both.has(word) ? "in both" : null,
+      })), i)
+      : h("p", { class: "muted" }, unknown ? missing : "None requested."));
+    const attention = this.page.address("attention",
+      { ...modelAndCase(this.state), text, word: `@${token.start}`, layer: "last", head: "mean" });
+    return h(
+      "article",
+      { class: "card occurrence-card", "aria-label": `${letter(i)}: ${token.text}` },
+      h("h3", {}, badge(i), h("span", { class: "visually-hidden" }, ": "), h("bdi", {}, token.text)),
+      quotation(text, token),
+      unknown
+        ? h("p", {}, `This word has no static vector. Its contextual vector ${isZero ? "is zero: no word around it is known" : "is made without one"}.`)
+        : h("p", {}, "Shift ", h("strong", { class: "number" }, short(shift)),
+          h("span", { class: "muted" }, " (1 − cosine of the static and the contextual vector).")),
+      h(
+        "div",
+        { class: "sides" },
+        neighborList("Static neighbors", before, "No static vector."),
+        neighborList("Contextual neighbors", after, "No contextual vector."),
+      ),
+      h("h4", {}, "Attends to: mean weights of the heads of the last layer"),
+      wordList(attended.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
+        "near wide-words"),
+      h("p", {}, h("a", { href: attention }, "Open in Attention")),
+    );
   }
 
   #neighborsOf(word) {
@@ -137,40 +167,4 @@ class Similarity {
     this.figure.show(similarityMatrices(panels, names, this.figure.width()));
     this.tables.show(panels.map(([caption, numbers]) => ({ caption, columns: names, rows: names, numbers })));
   }
-}
-
-/**
- * Return the card of occurrence i: `compared` is its part of the response, with `isZero` (whether its contextual vector is),
- * and `text` its sentence. `links` has the address `attention` of its attention, and `word(word)` returns that of the
- * neighbors of a word.
- */
-function occurrenceCard(i, compared, text, links) {
-  const { token, shift, isZero, static_neighbors: before, contextual_neighbors: after } = compared;
-  const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
-  const unknown = token.resolution === "oov";
-  const neighborList = (heading, neighbors, missing) => h("div", {}, h("h4", {}, heading), neighbors.length
-    ? wordList(neighbors.map(({ word, similarity }) => ({
-      word, value: similarity, text: short(similarity), href: links.word(word), note: both.has(word) ? "in both" : null,
-    })), i)
-    : h("p", { class: "muted" }, unknown ? missing : "None requested."));
-  return h(
-    "article",
-    { class: "card occurrence-card", "aria-label": `${letter(i)}: ${token.text}` },
-    h("h3", {}, badge(i), h("span", { class: "visually-hidden" }, ": "), h("bdi", {}, token.text)),
-    quotation(text, token),
-    unknown
-      ? h("p", {}, `This word has no static vector. Its contextual vector ${isZero ? "is zero: no word around it is known" : "is made without one"}.`)
-      : h("p", {}, "Shift ", h("strong", { class: "number" }, short(shift)),
-        h("span", { class: "muted" }, " (1 − cosine of the static and the contextual vector).")),
-    h(
-      "div",
-      { class: "sides" },
-      neighborList("Static neighbors", before, "No static vector."),
-      neighborList("Contextual neighbors", after, "No contextual vector."),
-    ),
-    h("h4", {}, "Attends to: mean weights of the heads of the last layer"),
-    wordList(compared.attends_to.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
-      "near wide-words"),
-    h("p", {}, h("a", { href: links.attention }, "Open in Attention")),
-  );
 }

@@ -14,9 +14,8 @@ const MAX_LENGTH = 100_000;
 const MAX_UNDONE = 20_000;
 
 export class SensesForm {
-  /** `page` is the object that the view is made with; `onchange()` is called when the reader has typed. */
-  constructor(page, onchange) {
-    Object.assign(this, { page, onchange });
+  constructor(page) {
+    this.page = page;
     /** Texts that are too long for the address, by the number that the address has instead. */
     this.long = new Map();
     this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" },
@@ -25,10 +24,7 @@ export class SensesForm {
     });
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
-      oninput: afterPause(() => {
-        this.#count();
-        this.onchange();
-      }),
+      oninput: afterPause(() => this.#change()),
     });
     this.splitter = quietButton("", () => this.#replace(sentencesOf(this.text.value).join("\n")), { class: "quiet small" });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
@@ -57,12 +53,12 @@ export class SensesForm {
 
   /** Show the state. Do not overwrite what the reader is typing unless the address has other sentences. */
   show(state) {
-    const text = (state.long ? this.long.get(state.long) : state.text) ?? "";
+    // A text area has no other line ends.
+    const text = (state.long ? this.long.get(state.long) : state.text)?.replaceAll(/\r\n?/g, "\n") ?? "";
     if (text !== this.shownText) {
       this.shownText = text;
       this.text.value = text;
       this.#count();
-      this.submitted = this.text.value;
     }
     this.state = state;
     for (const field of [this.word, this.number, this.model, this.examples]) field.show(state);
@@ -71,7 +67,7 @@ export class SensesForm {
 
   /** Whether the reader has typed another text than that of the state, and not submitted it. */
   get isEdited() {
-    return this.text.value !== this.submitted;
+    return this.text.value !== this.shownText;
   }
 
   /** Return what would help with the text. */
@@ -85,8 +81,12 @@ export class SensesForm {
     this.text.select();
     if (text.length > MAX_UNDONE) this.text.value = text;
     else document.execCommand("insertText", false, text);
+    this.#change();
+  }
+
+  #change() {
     this.#count();
-    this.onchange();
+    this.page.update({});
   }
 
   /** Put the text of the chosen files into the text field. */
@@ -135,7 +135,6 @@ export class SensesForm {
     if (long) this.long.set(long, text);
     // The form already shows the text.
     this.shownText = text;
-    this.submitted = text;
     this.page.update({
       text: long ? "" : text, long, word: this.word.input.value.trim(), ...changes, point: "", labels: "",
     }, { push: true });

@@ -26,7 +26,7 @@ const MIN_OCCURRENCES = 8, EXAMPLES = 20;
 export class View {
   constructor(page) {
     this.page = page;
-    this.form = new SensesForm(page, () => this.show(this.state));
+    this.form = new SensesForm(page);
     this.exchange = new Exchange("polyseme-senses", { placeOf: (pointer) => this.#placeOf(pointer) });
     this.exchange.source.querySelector("button").after(
       quietButton("Save CSV", () => this.#saveCsv()), quietButton("Save the inventory", () => this.#saveInventory()));

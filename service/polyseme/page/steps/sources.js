@@ -12,13 +12,9 @@ const { examples: EXAMPLES } = await readJson("worked-examples.json");
 const SOURCES = { example: "Worked example", sentence: "A sentence", numbers: "Own numbers" };
 
 export class StepSources {
-  /** `oninvalid()` is called when the reader's own numbers are not valid. */
-  constructor(page, oninvalid) {
+  constructor(page) {
     this.page = page;
-    this.editor = new StepEditor((request) => {
-      if (request) page.update({ numbers: JSON.stringify(request) });
-      else oninvalid();
-    });
+    this.editor = new StepEditor((request) => page.update(request ? { numbers: JSON.stringify(request) } : {}));
     this.checks = new PrintedChecks();
     this.panels = { example: this.#example(), sentence: this.#sentence(), numbers: this.editor.element };
     this.buttons = Object.fromEntries(Object.entries(SOURCES).map(([source, title]) =>

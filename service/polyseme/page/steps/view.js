@@ -15,13 +15,11 @@ export const defaults = {
   numbers: "", head: "0", cell: "", decimals: "4", hide: "",
 };
 
-const NOT_A_MATRIX = "A matrix is not valid. Correct it to see the steps.";
-
 export class View {
   constructor(page) {
     this.page = page;
     this.exchange = new Exchange("polyseme-steps");
-    this.sources = new StepSources(page, () => this.exchange.clear(NOT_A_MATRIX));
+    this.sources = new StepSources(page);
     this.panel = new DerivationPanel((name) => this.#goTo(name), (by) => this.#walk(by));
     this.grid = h("div", { class: "step-cards" });
     this.main = h("div", { class: "step-main" }, this.grid);
@@ -41,7 +39,8 @@ export class View {
   async show(state) {
     this.state = state;
     this.sources.show(state);
-    if (sourceOf(state) === "numbers" && this.sources.editor.invalid) return this.exchange.clear(NOT_A_MATRIX);
+    const isInvalid = sourceOf(state) === "numbers" && this.sources.editor.invalid;
+    if (isInvalid) return this.exchange.clear("A matrix is not valid. Correct it to see the steps.");
     const request = requestOf(state);
     if (!request) return this.exchange.clear("Type a sentence to see its steps.");
     const response = await this.exchange.request("v1/trace", request);
