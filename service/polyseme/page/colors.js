@@ -7,7 +7,7 @@
 
 import { stored } from "./client.js";
 
-const { interpolateLab, lab, piecewise } = globalThis.d3;
+const { interpolateLab, lab, piecewise, rgb } = globalThis.d3;
 
 const RAMPS = {
   light: table(["#f7fafc", "#c3dcec", "#6aa9d0", "#2567a0", "#08306b"]),
@@ -17,10 +17,10 @@ const DIVERGING = {
   light: table(["#8a4500", "#e3a765", "#f7f7f4", "#8ab2d8", "#08417c"]),
   dark: table(["#ffb860", "#8d5c22", "#20262d", "#2f70b2", "#acd8ff"]),
 };
-/** Return a ramp as 256 colors, computed once: a heatmap looks up thousands. */
+/** Return a ramp as 256 colors `{r, g, b}`, computed once: a heatmap looks up thousands. */
 function table(stops) {
   const ramp = piecewise(interpolateLab, stops);
-  return Array.from({ length: 256 }, (_, i) => ramp(i / 255));
+  return Array.from({ length: 256 }, (_, i) => rgb(ramp(i / 255)));
 }
 
 const colorAt = (ramp, fraction) => ramp[Math.round(255 * Math.min(Math.max(fraction, 0), 1))];

@@ -27,10 +27,7 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
     else if (name === "style") Object.assign(element.style, value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== null && value !== undefined && value !== false) {
-      element.setAttribute(name, value);
-    }
+    else if ((value ?? false) !== false) element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
@@ -271,8 +268,6 @@ export function pressable(onpress) {
   };
 }
 
-const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
-
 /**
  * Make the buttons of an element one tab stop (roving tabindex): arrows, Home and End move the focus among them. `across()` is
  * the number of buttons in a row, and `buttons()` their order. Return a function that sets the tab stop; while one has the focus,
@@ -285,12 +280,11 @@ export function rovingTabindex(element, across = () => 1, buttons = () => [...el
   element.addEventListener("keydown", (event) => {
     const all = buttons(), at = all.indexOf(event.target);
     // In right-to-left text, the button on the right is the previous one.
-    const mirrored = getComputedStyle(element).direction === "rtl";
-    const key = (mirrored && { ArrowRight: "ArrowLeft", ArrowLeft: "ArrowRight" }[event.key]) || event.key;
-    let to;
-    if (key === "Home") to = 0;
-    else if (key === "End") to = all.length - 1;
-    else if (ARROWS[key]) to = at + ARROWS[key] * (key === "ArrowUp" || key === "ArrowDown" ? across() : 1);
+    const right = getComputedStyle(element).direction === "rtl" ? -1 : 1;
+    const to = {
+      ArrowRight: at + right, ArrowLeft: at - right, ArrowDown: at + across(), ArrowUp: at - across(),
+      Home: 0, End: all.length - 1,
+    }[event.key];
     if (at < 0 || to === undefined) return;
     event.preventDefault();
     const target = all[to] ?? all[at];

@@ -5,7 +5,7 @@ import { h, s, svgDrawing } from "../elements.js";
 import { cellAfterKey } from "../table.js";
 import { decimals, fitTexts, maxTextWidth, short } from "../text.js";
 
-const { max, rgb } = globalThis.d3;
+const { max } = globalThis.d3;
 
 /** The maximum size of a cell in pixels: MAX_SIDE divided by the number of columns, but from CELL to MAX_CELL. */
 const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
@@ -75,11 +75,8 @@ export function pixels(rows, colorOf = colorsOf(rows).colorOf) {
   canvas.height = rows.length;
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  const known = new Map();
   rows.flat().forEach((weight, i) => {
-    const color = colorOf(weight);
-    if (!known.has(color)) known.set(color, rgb(color));
-    const { r, g, b } = known.get(color);
+    const { r, g, b } = colorOf(weight);
     image.data.set([r, g, b, 255], 4 * i);
   });
   context.putImageData(image, 0, 0);

@@ -1,6 +1,7 @@
 /** What teaching notes print for an example, value by value, and the wrong ideas in it, each beside what is right. */
 
 import { total } from "./derivation.js";
+import { decimalsIn } from "./editor.js";
 import { about } from "./trace.js";
 import { h } from "../elements.js";
 import { counted, decimals } from "../text.js";
@@ -48,8 +49,6 @@ function cellsOf({ name, row, column }, values, trace) {
     ({ name, query: null, row: row ?? i, column: column ?? j, printed })));
 }
 
-const digitsOf = (numbers) => Math.max(...[numbers].flat(2).map((number) => (String(number).split(".")[1] ?? "").length));
-
 /** Return the row that the notes compute in an example. */
 const rowOf = ({ printed = {}, right }) => [printed, right].flatMap(Object.keys).map((label) => parseLabel(label).row).find(Number.isInteger);
 
@@ -69,8 +68,8 @@ function checksOf(example, trace) {
   const cells = [], tables = [];
   for (const [label, values] of Object.entries(printed)) {
     const target = parseLabel(label), other = OTHERS[target.name];
-    const numbers = Array.isArray(values) || typeof values === "number" ? values : Object.values(values);
-    const digits = digitsOf(numbers);
+    const numbers = typeof values === "number" ? [values] : Object.values(values);
+    const digits = Math.max(...numbers.flat().map((number) => decimalsIn(String(number))));
     // A right value differs by slightly more than half a unit in the last place, because numbers round either way.
     const check = (number, right) =>
       ({ printed: number.toFixed(digits), right, digits, wrong: Math.abs(right - number) > 0.51 * 10 ** -digits });

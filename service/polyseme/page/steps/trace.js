@@ -137,12 +137,10 @@ const MAX_WORD = 48;
 /** Return the names of rows: the words, numbered if they occur more than once. */
 function distinctWords(tokens) {
   const words = tokens.map((token) => shorten(token, MAX_WORD));
-  const occurrences = Map.groupBy(words, (word) => word);
-  const seen = new Map();
-  return words.map((word) => {
-    if (occurrences.get(word).length === 1) return word;
-    seen.set(word, (seen.get(word) ?? 0) + 1);
-    return `${word}${subscript(seen.get(word))}`;
+  const occurrences = Map.groupBy(words.keys(), (i) => words[i]);
+  return words.map((word, i) => {
+    const same = occurrences.get(word);
+    return same.length === 1 ? word : word + subscript(same.indexOf(i) + 1);
   });
 }
 
