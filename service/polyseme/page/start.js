@@ -50,9 +50,7 @@ function start() {
 }
 
 /** Show the view and the state in the address. */
-function showAddress() {
-  show(...parseAddress(location.hash));
-}
+const showAddress = () => show(...parseAddress(location.hash));
 
 /** Return the name of the view and the state in an address, such as `#attention?text=…`. Unknown names and fields are ignored. */
 function parseAddress(address) {

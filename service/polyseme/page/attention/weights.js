@@ -57,8 +57,8 @@ const MAX_SIDE = 56;
 
 /** Thumbnails to choose from: a row for each layer, with contributions, the mean of its heads and each head. */
 class Thumbnails {
-  constructor(onpick) {
-    this.onpick = onpick;
+  constructor(page) {
+    this.page = page;
     this.element = h("div", { class: "thumbnails", role: "group", "aria-label": "Layers and heads" });
     this.setStop = rovingTabindex(this.element, () => this.across);
   }
@@ -86,7 +86,7 @@ class Thumbnails {
       "button",
       {
         type: "button", class: "thumbnail", "aria-label": name, title: name,
-        onclick: () => this.onpick(layer, head),
+        onclick: () => this.page.update({ layer: String(layer), head: String(head) }),
       },
       canvas,
     );
@@ -200,8 +200,7 @@ export class AttentionFigure {
   constructor(page) {
     this.page = page;
     this.heads = new HeadControls(page);
-    this.thumbnails = new Thumbnails((layer, head) =>
-      page.update({ layer: String(layer), head: String(head) }));
+    this.thumbnails = new Thumbnails(page);
     this.chooser = h("section", { class: "card chooser", "aria-label": "Layers and heads" },
       h("h3", {}, "Layers and heads"),
       h("p", { class: "muted" }, "Each picture has a scale of its own. The name of a head says what it attends to on average."),

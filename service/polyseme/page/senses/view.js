@@ -15,8 +15,6 @@ import { quotation, wordList } from "../words.js";
 export const title = "Senses";
 export const defaults = { ...TEXTS[0].state, model: "", point: "", labels: "" };
 
-const EDITED = "Press “Find senses” to see the senses of a word in this text.";
-
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
 const NAME = 100, BEFORE = 50;
 /** The minimum number of occurrences to judge the number of senses, and how many of each sense have their deciding words. */
@@ -52,7 +50,7 @@ export class View {
   async show(state) {
     this.state = state;
     this.form.show(state);
-    if (this.form.isEdited) return this.exchange.clear(EDITED);
+    if (this.form.isEdited) return this.exchange.clear("Press “Find senses” to see the senses of a word in this text.");
     this.lines = this.form.lines(state);
     const word = state.word.trim().normalize();
     const missing = missingInput(this.lines, word, this.form.words.hidden);

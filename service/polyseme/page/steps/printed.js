@@ -49,9 +49,6 @@ function cellsOf({ name, row, column }, values, trace) {
     ({ name, query: null, row: row ?? i, column: column ?? j, printed })));
 }
 
-/** Return the row that the notes compute in an example. */
-const rowOf = ({ printed = {}, right }) => [printed, right].flatMap(Object.keys).map((label) => parseLabel(label).row).find(Number.isInteger);
-
 /** Return the cell that an example opens at: the first that the notes compute. */
 export function openingCell({ right }, trace) {
   const labels = Object.keys(right).map(parseLabel);
@@ -64,7 +61,9 @@ export function openingCell({ right }, trace) {
  * wrong}`, and `tables` of other values.
  */
 function checksOf(example, trace) {
-  const printed = example?.printed ?? {}, row = example && rowOf(example);
+  const printed = example?.printed ?? {}, labels = [printed, example?.right ?? {}].flatMap(Object.keys);
+  // The row that the notes compute.
+  const { row } = labels.map(parseLabel).find((label) => label.row !== undefined) ?? {};
   const cells = [], tables = [];
   for (const [label, values] of Object.entries(printed)) {
     const target = parseLabel(label), other = OTHERS[target.name];
