@@ -10,7 +10,8 @@ const TERMS = { residual: "the word itself", position: "its position", bias: "a 
 export class EncodedSentence {
   /** `response` is the response of `POST v1/encode` for one sentence, and `text` is the sentence. */
   constructor(response, text) {
-    const { results: [{ tokens, static: statics, contextual, attention, contributions }], model, layers, heads, terms } = response;
+    const { results, model, layers, heads, terms } = response;
+    const [{ tokens, static: statics, contextual, attention, contributions }] = results;
     Object.assign(this, { tokens, statics, contextual, attention, contributions, text, model, layers, heads });
     this.words = tokens.map((token) => token.text);
     /** The names of the columns of contributions: the words, and what else a vector is a sum of. */

@@ -22,12 +22,10 @@ function headName({ model }, layer, head) {
 /** Return what a head attends to, as the documentation names it, in brackets; "" for other models. */
 const attendsTo = (model, layer, head) => (HEADS[model] ? ` (${HEADS[model][layer][head]})` : "");
 
-const PICTURES = ["Heatmap", "Lines"];
-
 /** The controls of the figure: picture, layer and head. */
 class HeadControls {
   constructor(page) {
-    this.pictures = PICTURES.map((name) => quietButton(name, () => page.update({ picture: name.toLowerCase() })));
+    this.pictures = ["Heatmap", "Lines"].map((name) => quietButton(name, () => page.update({ picture: name.toLowerCase() })));
     this.layer = selectBox([], "0", (layer) => page.update({ layer }));
     this.head = selectBox([], "contributions", (head) => page.update({ head }));
     this.layerField = labeled("Layer", this.layer);

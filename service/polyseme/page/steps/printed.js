@@ -101,12 +101,12 @@ export class PrintedChecks {
     this.element = h("section", { class: "card printed", "aria-label": "What the notes print" });
   }
 
-  /** Show the checks of an example, null for none; return those of cells. If results are hidden, the summary does not give them away. */
+  /** Show the checks of an example, null for none; return those of cells. If results are hidden, only a summary is shown, which does not give them away. */
   show(example, trace, isHidden) {
     const { cells, tables } = checksOf(example, trace);
     const ideas = example?.notes ?? [];
     this.summary.textContent = example ? summaryOf(cells, tables, ideas, isHidden) : "";
-    this.element.hidden = !tables.length && !ideas.length;
+    this.element.hidden = isHidden || (!tables.length && !ideas.length);
     this.element.replaceChildren(
       h("h3", {}, "What the notes print"),
       h("ul", { class: "ideas" }, ideas.map((idea, i) => h("li", {}, idea,

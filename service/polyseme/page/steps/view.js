@@ -79,7 +79,6 @@ export class View {
     next.disabled = cell.name === names.at(-1);
     const query = cell.query ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
     const printed = this.sources.checks.show(example, trace, this.isHidden);
-    this.sources.checks.element.hidden ||= this.isHidden;
     const parts = derivation.parts.filter((part) => (part.head ?? head) === head), lit = new Set(parts.map(cellText));
     const view = { owner, head, cell, query, digits, printed, isHidden: this.isHidden, parts, lit };
     for (const card of this.cards.values()) card.show(view);
