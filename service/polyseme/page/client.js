@@ -94,27 +94,28 @@ export async function fetchText(path, body, signal) {
 /** Return the content of a JSON file of the page. */
 export const readJson = async (name) => JSON.parse(await fetchText(`page/${name}`));
 
-function problemOf(text, { status, headers }) {
-  let problem = null;
+/** Parse JSON from a proxy, an address or the storage; return undefined if the text is not JSON. */
+export function parseJson(text) {
   try {
-    problem = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
-    // The response is not from the service; it may be an HTML page of a proxy.
+    return undefined;
   }
+}
+
+function problemOf(text, { status, headers }) {
+  const problem = parseJson(text);
   if (typeof problem?.detail !== "string") {
+    // The response is not from the service; it may be an HTML page of a proxy.
     return {
       status,
       detail: `A server between this page and the service responded with status ${status}.`,
       hint: "Try again in a moment.",
     };
   }
-  let { hint } = problem;
-  const seconds = Number(headers.get("Retry-After"));
-  if ([429, 503].includes(status) && seconds > 0) {
-    hint = `Try again in ${seconds} second${seconds === 1 ? "" : "s"}.`;
-  } else if (status === 422 && problem.errors?.length) {
-    hint = "";
-  }
+  const seconds = [429, 503].includes(status) ? Number(headers.get("Retry-After")) : 0;
+  const wait = seconds > 0 ? `Try again in ${seconds} second${seconds === 1 ? "" : "s"}.` : "";
+  const hint = status === 422 && problem.errors?.length ? "" : wait || problem.hint;
   return reworded({ ...problem, status, hint });
 }
 

@@ -7,7 +7,7 @@
 
 import { stored } from "./client.js";
 
-const { interpolateLab, lab, piecewise } = globalThis.d3;
+const { interpolateLab, lab, piecewise, rgb } = globalThis.d3;
 
 const RAMPS = {
   light: table(["#f7fafc", "#c3dcec", "#6aa9d0", "#2567a0", "#08306b"]),
@@ -17,10 +17,10 @@ const DIVERGING = {
   light: table(["#8a4500", "#e3a765", "#f7f7f4", "#8ab2d8", "#08417c"]),
   dark: table(["#ffb860", "#8d5c22", "#20262d", "#2f70b2", "#acd8ff"]),
 };
-/** Return a ramp as 256 colors, computed once: a heatmap looks up thousands. */
+/** Return a ramp as 256 colors `{r, g, b}`, computed once: a heatmap looks up thousands. */
 function table(stops) {
   const ramp = piecewise(interpolateLab, stops);
-  return Array.from({ length: 256 }, (_, i) => ramp(i / 255));
+  return Array.from({ length: 256 }, (_, i) => rgb(ramp(i / 255)));
 }
 
 const colorAt = (ramp, fraction) => ramp[Math.round(255 * Math.min(Math.max(fraction, 0), 1))];
@@ -48,21 +48,18 @@ const choice = stored("localStorage", "polyseme-theme");
 
 /** Return the current theme: `light` or `dark`. */
 export function theme() {
-  return document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
+  const { theme: chosen } = document.documentElement.dataset;
+  return Object.hasOwn(RAMPS, chosen) ? chosen : dark.matches ? "dark" : "light";
 }
 
 /** Connect the select box for the theme, and remember the choice. `onchange()` is called when the theme changes. */
 export function initTheme(select, onchange) {
-  const apply = (chosen) => {
-    if (chosen === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = chosen;
-  };
-  select.value = choice.get() || "auto";
-  if (!select.value) select.value = "auto";
-  apply(select.value);
+  const { dataset } = document.documentElement;
+  dataset.theme = choice.get();
+  select.value = theme() === dataset.theme ? dataset.theme : "auto";
   select.addEventListener("change", () => {
     choice.set(select.value);
-    apply(select.value);
+    dataset.theme = select.value;
     onchange();
   });
   dark.addEventListener("change", onchange);

@@ -27,10 +27,7 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
     else if (name === "style") Object.assign(element.style, value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== null && value !== undefined && value !== false) {
-      element.setAttribute(name, value);
-    }
+    else if ((value ?? false) !== false) element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
@@ -46,13 +43,10 @@ export function changeDetector() {
   };
 }
 
-/** Return a unique id. */
-export function uniqueId(stem) {
-  counter += 1;
-  return `${stem}-${counter}`;
-}
+let ids = 0;
 
-let counter = 0;
+/** Return a unique id. */
+export const uniqueId = (stem) => `${stem}-${ids += 1}`;
 
 /** Return a control with a label above it. */
 export function labeled(text, control) {
@@ -116,10 +110,15 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Return the element of a view: its title, an introduction and the other children. */
-export function viewElement(title, intro, ...children) {
+/** Return a list of `[name, value]`. */
+export const factList = (facts) =>
+  h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+
+/** Return the element of a view: its title, an introduction, the `form`, and `results`, which its exchange hides and shows. */
+export function viewElement(title, intro, form, exchange, ...results) {
+  exchange.results.append(...results, exchange.source);
   return h("section", { "aria-label": title },
-    h("div", { class: "intro" }, h("h2", {}, title), h("p", {}, intro)), children);
+    h("div", { class: "intro" }, h("h2", {}, title), h("p", {}, intro)), form, exchange.problem, exchange.results);
 }
 
 /** Return the settings of a form, which are closed until the reader opens them; see `choiceField`. */
@@ -136,13 +135,14 @@ export function optionDetails(...fields) {
 /** Return a text field for a field of the state, which keeps what the reader types until the state has another text. */
 export function textField(name, label, attributes = {}, tag = "input") {
   const input = h(tag, { dir: "auto", autocomplete: "off", spellcheck: "false", ...attributes });
-  let shown = null;
   return {
     input,
+    /** The text of the state that is shown, null for none. */
+    shown: null,
     element: h("div", { class: "grow" }, labeled(label, input)),
     show(state) {
-      if (state[name] !== shown) input.value = state[name];
-      shown = state[name];
+      if (state[name] !== this.shown) input.value = state[name];
+      this.shown = state[name];
     },
   };
 }
@@ -268,11 +268,10 @@ export function pressable(onpress) {
   };
 }
 
-const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
-
 /**
  * Make the buttons of an element one tab stop (roving tabindex): arrows, Home and End move the focus among them. `across()` is
- * the number of buttons in a row, and `buttons()` their order. Return a function that sets the tab stop.
+ * the number of buttons in a row, and `buttons()` their order. Return a function that sets the tab stop; while one has the focus,
+ * it is the tab stop.
  */
 export function rovingTabindex(element, across = () => 1, buttons = () => [...element.querySelectorAll("button, [role=button]")]) {
   const setStop = (chosen) => {
@@ -281,19 +280,18 @@ export function rovingTabindex(element, across = () => 1, buttons = () => [...el
   element.addEventListener("keydown", (event) => {
     const all = buttons(), at = all.indexOf(event.target);
     // In right-to-left text, the button on the right is the previous one.
-    const mirrored = getComputedStyle(element).direction === "rtl";
-    const key = (mirrored && { ArrowRight: "ArrowLeft", ArrowLeft: "ArrowRight" }[event.key]) || event.key;
-    let to;
-    if (key === "Home") to = 0;
-    else if (key === "End") to = all.length - 1;
-    else if (ARROWS[key]) to = at + ARROWS[key] * (key === "ArrowUp" || key === "ArrowDown" ? across() : 1);
+    const right = getComputedStyle(element).direction === "rtl" ? -1 : 1;
+    const to = {
+      ArrowRight: at + right, ArrowLeft: at - right, ArrowDown: at + across(), ArrowUp: at - across(),
+      Home: 0, End: all.length - 1,
+    }[event.key];
     if (at < 0 || to === undefined) return;
     event.preventDefault();
     const target = all[to] ?? all[at];
     setStop(target);
     target.focus();
   });
-  return setStop;
+  return (chosen) => setStop(element.contains(document.activeElement) ? document.activeElement : chosen);
 }
 
 /** Offer bytes or text as a file to download. */

@@ -11,16 +11,14 @@ const MAX_ERRORS = 8;
 
 export class Exchange {
   /**
-   * `file` names the saved response; the element `results` is hidden if there is no response. `placeOf` returns the name of
-   * a field for the reader from its pointer.
+   * `file` names the saved response. `placeOf` returns the name of a field for the reader from its pointer, and `name` is the
+   * class of the element `results`, which is hidden if there is no response.
    */
-  constructor(file, results, placeOf = (pointer) => pointer) {
-    this.file = file;
+  constructor(file, { placeOf = (pointer) => pointer, name = "results" } = {}) {
     this.placeOf = placeOf;
     /** The field errors of the last response, `{pointer, message}`. */
     this.errors = [];
-    this.results = results;
-    this.results.hidden = true;
+    this.results = h("div", { class: name, hidden: true });
     this.alert = h("div", { class: "problem", role: "alert", hidden: true });
     this.waiting = h("p", { class: "muted", role: "status" });
     this.announcement = h("p", { class: "visually-hidden", role: "status" });
@@ -33,7 +31,7 @@ export class Exchange {
       h(
         "div",
         { class: "buttons" },
-        quietButton("Save JSON", () => download(`${this.file}.json`, this.text, "application/json")),
+        quietButton("Save JSON", () => download(`${file}.json`, this.text, "application/json")),
         quietButton("Copy the command", () => copyText(curl(this.path, this.body), copied)),
         quietButton("Copy the address", () => copyText(location.href, copied)),
         copied,
@@ -69,7 +67,8 @@ export class Exchange {
       Object.assign(this, { path, body, text, isNew: true });
       this.code.textContent = curl(path, body);
       this.results.hidden = false;
-      this.#notify();
+      this.alert.hidden = true;
+      this.alert.replaceChildren();
       return response;
     } catch (error) {
       if (aborter.signal.aborted || error.name === "AbortError") return null;
@@ -94,29 +93,25 @@ export class Exchange {
   /** Hide the results and show a sentence instead: there is nothing to request. */
   clear(sentence) {
     this.aborter?.abort();
-    this.id = null;
     this.#endWaiting();
-    this.announcement.textContent = "";
-    this.results.hidden = true;
-    this.alert.className = "hint";
-    this.#notify(...(sentence ? [h("p", {}, sentence)] : []));
+    this.#showNotice("hint", sentence ? [h("p", {}, sentence)] : []);
   }
 
   /** Hide the results and show an error. The next equal request is sent again. */
   showError(error) {
-    this.id = null;
     this.errors = error.errors;
-    this.announcement.textContent = "";
-    this.results.hidden = true;
-    this.alert.className = "problem";
     const focused = this.alert.contains(document.activeElement);
-    this.#notify(...errorNotice(error, this.latest, this.placeOf));
+    this.#showNotice("problem", errorNotice(error, this.latest, this.placeOf));
     if (focused) this.alert.querySelector("input, button")?.focus();
   }
 
-  #notify(...content) {
-    this.alert.hidden = !content.length;
-    this.alert.replaceChildren(...content);
+  #showNotice(name, elements) {
+    this.id = null;
+    this.announcement.textContent = "";
+    this.results.hidden = true;
+    this.alert.className = name;
+    this.alert.hidden = !elements.length;
+    this.alert.replaceChildren(...elements);
   }
 }
 

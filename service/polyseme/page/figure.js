@@ -49,6 +49,8 @@ const PROPERTIES = [
   "stroke-linecap", "opacity", "font-family", "font-size", "font-weight", "font-style",
   "text-anchor", "dominant-baseline",
 ];
+/** The attributes that have a use in the page only. */
+const UNSAVED = /^(class|id|role|tabindex|style|aria-.*|data-.*)$/;
 const SHAPES = "rect, line, circle, path, text, polygon, polyline";
 const MARGIN = 12;
 /** The height of the title and of the names of the axes above a saved drawing. */
@@ -67,9 +69,8 @@ function svgText({ drawing, heading, axes }) {
         if (value && value !== "normal" && value !== "auto") element.setAttribute(name, value);
       }
     }
-    for (const name of ["class", "id", "role", "tabindex", "style"]) element.removeAttribute(name);
     for (const name of element.getAttributeNames()) {
-      if (name.startsWith("aria-") || name.startsWith("data-")) element.removeAttribute(name);
+      if (UNSAVED.test(name)) element.removeAttribute(name);
     }
   });
   unsaved.forEach((element) => element.remove());
@@ -90,14 +91,12 @@ function svgText({ drawing, heading, axes }) {
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-/** Return an SVG file as the blob of a PNG file, with `scale` pixels for each unit. */
-async function pngBlob(svg, scale = 2) {
+/** Return an SVG file as the blob of a PNG file, with two pixels for each unit. */
+async function pngBlob(svg) {
   const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
   await image.decode();
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.ceil(image.width * scale);
-  canvas.height = Math.ceil(image.height * scale);
+  const canvas = new OffscreenCanvas(2 * image.width, 2 * image.height);
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((done) => canvas.toBlob(done, "image/png"));
+  return canvas.convertToBlob();
 }

@@ -50,9 +50,7 @@ function start() {
 }
 
 /** Show the view and the state in the address. */
-function showAddress() {
-  show(...parseAddress(location.hash));
-}
+const showAddress = () => show(...parseAddress(location.hash));
 
 /** Return the name of the view and the state in an address, such as `#attention?text=…`. Unknown names and fields are ignored. */
 function parseAddress(address) {
@@ -158,6 +156,7 @@ function enter(name) {
   const focused = main.contains(document.activeElement);
   scrollTo(0, 0);
   main.replaceChildren(element);
+  main.className = name;
   document.title = `${VIEWS[name].title} · Polyseme`;
   nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
   linkTo(name).setAttribute("aria-current", "page");

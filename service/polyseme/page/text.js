@@ -32,20 +32,17 @@ const MAX_IN_FIGURE = 120, MAX_IN_SENTENCE = 40;
 const context = document.createElement("canvas").getContext("2d");
 const segmenter = new Intl.Segmenter();
 
-/** Return the width of a text in a figure, in bold (a highlighted text is bold), with a font of `size` pixels. */
-function textWidth(text, size) {
+/** Return the width in pixels of the widest text in a figure, in bold (a highlighted text is bold), with a font of `size` pixels. */
+export function maxTextWidth(texts, size) {
   context.font = `700 ${size}px ${getComputedStyle(document.body).fontFamily}`;
-  return context.measureText(text).width;
+  return Math.max(0, ...texts.map((text) => context.measureText(text).width));
 }
-
-/** Return the width of the widest text in pixels; see `textWidth`. */
-export const maxTextWidth = (texts, size) => Math.max(0, ...texts.map((text) => textWidth(text, size)));
 
 /** Return texts shortened to `limit` pixels, and to MAX_IN_FIGURE graphemes; a shortened text ends with an ellipsis. */
 export function fitTexts(texts, size, limit) {
   return texts.map((text) => {
     let fitted = shorten(text, MAX_IN_FIGURE), { length } = graphemes(fitted, MAX_IN_FIGURE);
-    while (length > 2 && textWidth(fitted, size) > limit) {
+    while (length > 2 && maxTextWidth([fitted], size) > limit) {
       length -= 1;
       fitted = shorten(text, length);
     }

@@ -72,7 +72,7 @@ export class WordButtons {
     this.drawn = drawn;
     const buttons = [...this.element.children];
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === chosen)));
-    if (!this.element.contains(document.activeElement)) this.setStop(buttons[chosen] ?? buttons[0]);
+    this.setStop(buttons[chosen] ?? buttons[0]);
   }
 
   #button({ text, key, resolution }, onclick) {

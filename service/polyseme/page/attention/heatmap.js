@@ -5,7 +5,7 @@ import { h, s, svgDrawing } from "../elements.js";
 import { cellAfterKey } from "../table.js";
 import { decimals, fitTexts, maxTextWidth, short } from "../text.js";
 
-const { max, rgb } = globalThis.d3;
+const { max } = globalThis.d3;
 
 /** The maximum size of a cell in pixels: MAX_SIDE divided by the number of columns, but from CELL to MAX_CELL. */
 const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
@@ -75,17 +75,10 @@ export function pixels(rows, colorOf = colorsOf(rows).colorOf) {
   canvas.height = rows.length;
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  const known = new Map();
-  let at = 0;
-  for (const row of rows) {
-    for (const weight of row) {
-      const color = colorOf(weight);
-      if (!known.has(color)) known.set(color, rgb(color));
-      const { r, g, b } = known.get(color);
-      image.data.set([r, g, b, 255], at);
-      at += 4;
-    }
-  }
+  rows.flat().forEach((weight, i) => {
+    const { r, g, b } = colorOf(weight);
+    image.data.set([r, g, b, 255], 4 * i);
+  });
   context.putImageData(image, 0, 0);
   return canvas;
 }
@@ -144,14 +137,12 @@ export class HeatmapCursor {
    */
   constructor({ layout, name, onpoint, onmove, onpick }) {
     Object.assign(this, { layout, onpoint, onmove, onpick });
-    this.width = layout.count * layout.cell;
-    this.height = layout.rows * layout.cell;
-    const box = (kind) => h("div", { class: kind });
-    this.boxes = { chosen: box("band chosen"), row: box("band row"), column: box("band column"), cell: box("cell") };
+    const { left, top, cell, rows, count } = layout;
     this.element = h(
       "div",
       {
         class: "cells", role: "application", tabindex: "0", "aria-label": `${name}; the arrow keys move between cells`,
+        style: { left: `${left}px`, top: `${top}px`, width: `${count * cell}px`, height: `${rows * cell}px` },
         onpointermove: (event) => {
           const at = this.#cellAt(event);
           if (at.row !== this.pointed.row || at.column !== this.pointed.column) this.#point(at, true);
@@ -160,24 +151,27 @@ export class HeatmapCursor {
         onclick: (event) => this.onpick(this.#cellAt(event)),
         onkeydown: (event) => this.#press(event),
       },
-      Object.values(this.boxes),
+      ["band chosen", "band row", "band column", "cell"].map((kind) => h("div", { class: kind })),
     );
-    setBox(this.element, layout.left, layout.top, this.width, this.height);
+    this.#place({ cell: 1 });
+  }
+
+  /** Set properties of the style to the positions of rows and columns. */
+  #place(indices) {
+    for (const [name, index] of Object.entries(indices)) {
+      this.element.style.setProperty(`--${name}`, `${index * this.layout.cell}px`);
+    }
   }
 
   /** Show the current cell and the row of the chosen token. */
   show(at, chosen) {
-    const { cell } = this.layout;
     this.at = at;
-    setBox(this.boxes.chosen, 0, chosen * cell, this.width, cell);
-    setBox(this.boxes.cell, at.column * cell, at.row * cell, cell, cell);
+    this.#place({ chosen, ...at });
     this.#point(at, document.activeElement === this.element);
   }
 
   #point(at, announce) {
-    const { cell } = this.layout;
-    setBox(this.boxes.row, 0, at.row * cell, this.width, cell);
-    setBox(this.boxes.column, at.column * cell, 0, cell, this.height);
+    this.#place({ "pointed-row": at.row, "pointed-column": at.column });
     this.pointed = at;
     this.onpoint(at, announce);
   }
@@ -197,10 +191,4 @@ export class HeatmapCursor {
     else return;
     event.preventDefault();
   }
-}
-
-function setBox(element, left, top, width, height) {
-  Object.assign(element.style, {
-    left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`,
-  });
 }

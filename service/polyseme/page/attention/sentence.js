@@ -2,24 +2,23 @@
 
 import { folded, isContentWord } from "../words.js";
 
+const { mean } = globalThis.d3;
+
 /** The names of the terms of contributions. */
 const TERMS = { residual: "the word itself", position: "its position", bias: "a fixed vector" };
 
 export class EncodedSentence {
   /** `response` is the response of `POST v1/encode` for one sentence, and `text` is the sentence. */
   constructor(response, text) {
-    const [{ tokens, static: statics, contextual, attention, contributions }] = response.results;
-    Object.assign(this, { tokens, statics, contextual, attention, text });
-    this.contributions = contributions;
+    const { results, model, layers, heads, terms } = response;
+    const [{ tokens, static: statics, contextual, attention, contributions }] = results;
+    Object.assign(this, { tokens, statics, contextual, attention, contributions, text, model, layers, heads });
     this.words = tokens.map((token) => token.text);
     /** The names of the columns of contributions: the words, and what else a vector is a sum of. */
-    this.parts = [...this.words, ...response.terms.map((term) => TERMS[term])];
-    this.model = response.model;
+    this.parts = [...this.words, ...terms.map((term) => TERMS[term])];
     /** Whether a word occurs twice. */
     this.forms = this.words.map(folded);
     this.hasRepeated = new Set(this.forms).size < this.words.length;
-    this.layers = response.layers;
-    this.heads = response.heads;
     this.means = new Map();
   }
 
@@ -27,7 +26,7 @@ export class EncodedSentence {
   weights(layer, head) {
     if (head === "contributions") return this.contributions[layer];
     if (head !== "mean") return this.attention[layer][head];
-    if (!this.means.has(layer)) this.means.set(layer, mean(this.attention[layer]));
+    if (!this.means.has(layer)) this.means.set(layer, meanOf(this.attention[layer]));
     return this.means.get(layer);
   }
 
@@ -103,13 +102,8 @@ function parseIndex(value, count) {
   return /^\d{1,6}$/.test(value) && Number(value) < count ? Number(value) : null;
 }
 
-function mean(heads) {
-  return heads[0].map((first, i) => {
-    const row = Float64Array.from(first);
-    for (const head of heads.slice(1)) head[i].forEach((weight, j) => { row[j] += weight; });
-    return row.map((sum) => sum / heads.length);
-  });
-}
+/** Return the mean of the weights of heads. */
+const meanOf = (heads) => heads[0].map((row, i) => row.map((_, j) => mean(heads, (head) => head[i][j])));
 
 /** Return the cosine of two vectors; 0 if one is zero. */
 function cosine(a, b) {

@@ -1,16 +1,18 @@
 /** The view Attention: a sentence, its tokens, the attention between them, and their vectors. */
 
-import { EncodedSentence } from "./sentence.js";
+import { EncodedSentence, isZero, ranked } from "./sentence.js";
 import { AttentionFigure } from "./weights.js";
-import { TokenFigures } from "./token.js";
+import { bars } from "../bars.js";
+import { theme } from "../colors.js";
 import {
-  afterPause, caseField, exampleField, formElement, h, modelAndCase, modelField, optionDetails, textField, viewElement,
+  afterPause, caseField, changeDetector, exampleField, formElement, h, modelAndCase, modelField, optionDetails, textField, viewElement,
 } from "../elements.js";
 import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
+import { Figure } from "../figure.js";
 import { TableDetails } from "../table.js";
-import { count } from "../text.js";
-import { WordButtons } from "../words.js";
+import { count, decimals, short, shorten } from "../text.js";
+import { areOneInLower, missingMeaning, WordButtons } from "../words.js";
 
 export const title = "Attention";
 export const defaults = {
@@ -23,8 +25,7 @@ const MAX_BESIDE = 5;
 
 export class View {
   constructor(page) {
-    this.results = h("div", { class: "results attention" });
-    this.exchange = new Exchange("polyseme-encode", this.results);
+    this.exchange = new Exchange("polyseme-encode");
     this.form = new SentenceForm(page);
     this.attention = new AttentionFigure(page);
     this.token = new TokenFigures(page);
@@ -34,14 +35,13 @@ export class View {
     this.main = h("div", { class: "main" },
       this.attention.figure.element,
       h("div", { class: "beside" }, this.attention.chooser, this.token.parts.element));
-    this.results.append(
-      h("section", { class: "card", "aria-label": "Words" }, this.token.result, this.words.element,
-        h("p", { class: "muted" }, this.usage, " Choose a word to see its attention and its vectors.")),
-      this.main, this.token.element, h("div", { class: "card" }, this.table.element), this.exchange.source,
-    );
     this.element = viewElement(title,
       "A word has one static vector; attention to the other words of a sentence turns it into a contextual vector.",
-      this.form.element, this.exchange.problem, this.results);
+      this.form.element, this.exchange,
+      h("section", { class: "card", "aria-label": "Words" }, this.token.result, this.words.element,
+        h("p", { class: "muted" }, this.usage, " Choose a word to see its attention and its vectors.")),
+      this.main, this.token.element, h("div", { class: "card" }, this.table.element),
+    );
   }
 
   async show(state) {
@@ -69,7 +69,6 @@ export class View {
     this.table.show([{ caption, columns, rows: encoded.words, numbers: weights }]);
   }
 }
-
 
 /** The form: the sentence, the case and the model. */
 class SentenceForm {
@@ -140,4 +139,86 @@ function usageText(tokens, unknown, letterCase) {
     letterCase === "lower" ? "Capitals are ignored: under Options, the case is “lower”." : "",
     unknown ? `Static vectors of unknown words are zero, and ${attention}.` : "",
   ].filter(Boolean).join(" ");
+}
+
+/** The maximum number of parts that are listed. */
+const MAX_PARTS = 8;
+/** The number of dimensions of the summary of a vector. */
+const SUMMARY = 5;
+
+class TokenFigures {
+  constructor(page) {
+    this.page = page;
+    this.parts = new Figure("polyseme-contributions", "Contributions", "each bar is a part of the sum");
+    this.changed = changeDetector();
+    this.headline = h("strong", {});
+    this.summary = h("p", {});
+    this.numbers = h("pre", { tabindex: "0", "aria-label": "Vectors" });
+    this.compare = h("a", {}, "Compare this occurrence…");
+    /** The result in a sentence, which is above the other results. */
+    this.result = h("p", {}, this.headline, " ", this.compare);
+    this.element = h("section", { class: "card", "aria-label": "Vectors" },
+      this.summary, h("details", {}, h("summary", {}, "All numbers of both vectors"), this.numbers));
+  }
+
+  /** Show a token of a sentence that was encoded with the model and case of the state. */
+  show(encoded, token, { layer, model, case: letterCase }) {
+    const other = encoded.otherOccurrence(token);
+    // Compare needs two occurrences. If there is only one, the reader types the other.
+    const occurrences = [encoded.occurrence(token), other === null ? ["", "", 0] : encoded.occurrence(other)];
+    this.compare.href = this.page.address("compare", { occurrences: JSON.stringify(occurrences), model, case: letterCase });
+    const chosen = encoded.layer(layer);
+    if (!this.changed(encoded, token, chosen, theme(), this.parts.width())) return;
+    this.#drawParts(encoded, token, chosen);
+    this.#showVectors(encoded, token, other);
+  }
+
+  #drawParts(encoded, token, layer) {
+    const word = shorten(encoded.words[token]), row = encoded.weights(layer, "contributions")[token];
+    const largest = ranked(row.map(Math.abs)).slice(0, MAX_PARTS).filter((i) => row[i] !== 0);
+    const rows = largest.map((i) => ({ word: encoded.parts[i], value: row[i] }));
+    this.parts.heading.replaceChildren(h("bdi", {}, word), " is made of");
+    this.parts.caption.textContent = isZero(row) ? "Its vector is zero, so it has no parts: no word that it attends to is known."
+      : `The largest parts of the sum that is its ${
+      encoded.layers > 1 ? `input of layer ${layer} and the attention there` : "vector"}, all heads together. “The word itself” is what it keeps without attention; a fixed`
+      + " vector, if there is one, is added to every word. All parts sum to 1; a negative one pulls the vector away.";
+    this.parts.show(bars(rows, {
+      width: this.parts.width(),
+      name: `${word} is made of ${rows.map((part) => `${shorten(part.word)}: ${short(part.value)}`).join(", ")}`,
+    }));
+  }
+
+  /** Show the vectors in a sentence, and their numbers on request. */
+  #showVectors(encoded, token, other) {
+    const word = shorten(encoded.words[token]), shift = encoded.shift(token);
+    const vectors = { static: encoded.statics[token], contextual: encoded.contextual[token] };
+    if (other === null) {
+      this.headline.textContent = shift === null
+        ? `${word} has no static vector; its contextual vector ${vectors.contextual.some((number) => number) ? "is made without one" : "is zero, too"}.`
+        : `${word}: cosine ${short(1 - shift)} of its static and its contextual vector.`;
+    } else {
+      const [before, after] = encoded.cosines(token, other);
+      const notes = pairNotes([encoded.tokens[token], encoded.tokens[other]]), { forms } = encoded;
+      const { length } = forms.filter((form) => form === forms[token]);
+      if (length > 2) notes.unshift(`with the first other one of ${length}`);
+      this.headline.textContent = `${word} and ${shorten(encoded.words[other])}: ${short(before)} static, ${short(after)} in context${
+        notes.length ? ` (${notes.join("; ")})` : ""}`;
+    }
+    const start = ([name, vector]) =>
+      `${name} (${Array.from(vector.slice(0, SUMMARY), (number) => decimals(number, 2)).join(", ")}, …)`;
+    this.summary.textContent = `${word} has two vectors of ${vectors.static.length} numbers: ${
+      Object.entries(vectors).map(start).join(" and ")}.`;
+    this.numbers.textContent = Object.entries(vectors)
+      .map(([name, vector]) => `${name}\n${Array.from(vector, (number) => decimals(number, 4)).join(" ")}`).join("\n\n");
+  }
+}
+
+/** Return what explains the static cosine of two forms of a word. */
+function pairNotes(tokens) {
+  const known = tokens.map(({ key }) => key).filter((key) => key !== null), areTwo = known.length > 1 && known[0] !== known[1];
+  const missing = new Map(tokens.filter(missingMeaning).map((token) => [shorten(token.text), missingMeaning(token)]));
+  return [
+    areTwo && `two words of the vocabulary${areOneInLower(known) ? "; with the case “lower”, they are one" : ""}`,
+    ...Array.from(missing, ([word, meaning]) => `${word} is ${meaning}`),
+  ].filter(Boolean);
 }

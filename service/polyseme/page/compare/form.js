@@ -3,7 +3,7 @@
 import { differ, formatOccurrences, MAX_OCCURRENCES, MIN_OCCURRENCES, tokenIndex, wordAt } from "./occurrences.js";
 import { categoryColor } from "../colors.js";
 import {
-  afterPause, caseField, choiceField, countField, exampleField, formElement, h, labeled, modelField, optionDetails, quietButton, setText,
+  afterPause, caseField, choiceField, countField, exampleField, formElement, h, modelField, optionDetails, quietButton, setText, textField,
 } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { joinNames, letter, shorten } from "../text.js";
@@ -14,7 +14,6 @@ const NO_WORD = { word: "", nth: 0 };
 const SHARES = [["", "as in the model"], ...["0", "0.2", "0.5", "1", "2", "4"].map((share) => [share, share])];
 
 export class CompareForm {
-  /** `page` is the object that the view is made with. */
   constructor(page) {
     this.page = page;
     this.fields = [];
@@ -23,7 +22,7 @@ export class CompareForm {
     this.examples = exampleField(page, OCCURRENCES, {
       onpick: () => {
         // The example replaces what is typed, even if it is shown already.
-        for (const field of this.fields) field.shown = null;
+        for (const { sentence } of this.fields) sentence.shown = null;
       },
     });
     this.adder = quietButton("Add a sentence", () => this.#add());
@@ -48,7 +47,10 @@ export class CompareForm {
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
     while (this.fields.length < occurrences.length) this.#appendField(this.fields.length);
     this.occurrences = occurrences;
-    occurrences.forEach(({ text }, i) => this.fields[i].show(text, occurrences.length > MIN_OCCURRENCES));
+    this.fields.forEach(({ sentence, remover }, i) => {
+      sentence.show(occurrences[i]);
+      remover.hidden = occurrences.length <= MIN_OCCURRENCES;
+    });
     this.adder.disabled = occurrences.length >= MAX_OCCURRENCES;
     this.examples.show({ ...state, occurrences: formatOccurrences(occurrences) });
     this.options.show(state);
@@ -64,37 +66,54 @@ export class CompareForm {
     setText(this.limits, limits);
   }
 
+  /** Append a text field for sentence i, and buttons for its words. */
   #appendField(i) {
-    const field = new OccurrenceField(i, {
+    const sentence = textField("text", `Sentence ${i + 1}`, {
       oninput: this.typing,
-      onsubmit: () => this.#update(this.#typed()),
-      onpick: (word) => this.#update(this.#typed().with(i, { text: field.input.value, ...word })),
-      onpaste: (lines) => {
-        const pasted = lines.map((text) => ({ text, ...NO_WORD }));
-        this.#update([...this.#typed().slice(0, i), ...pasted].slice(0, MAX_OCCURRENCES), { push: true });
+      onkeydown: (event) => {
+        if (event.key === "Enter" && !event.isComposing) this.#update(this.#typed());
       },
-      onremove: () => {
-        this.#update(this.#typed().toSpliced(i, 1), { push: true });
-        this.fields[Math.min(i, this.fields.length - 1)].input.focus();
-      },
+      onpaste: (event) => this.#paste(event, i),
     });
-    this.fields.push(field);
-    this.rows.append(field.element);
+    const remover = quietButton("Remove", () => {
+      this.#update(this.#typed().toSpliced(i, 1), { push: true });
+      this.fields[Math.min(i, this.fields.length - 1)].sentence.input.focus();
+    }, { "aria-label": `Remove sentence ${i + 1}` });
+    const words = new WordButtons((token, tokens) =>
+      this.#update(this.#typed().with(i, { text: sentence.input.value, ...wordAt(token, tokens) })));
+    words.element.setAttribute("aria-label", `Word of sentence ${i + 1} to compare`);
+    const element = h(
+      "div",
+      { class: "occurrence" },
+      h("div", { class: "occurrence-head" }, badge(i), sentence.element, remover),
+      words.element,
+    );
+    this.fields.push({ sentence, remover, words, element });
+    this.rows.append(element);
+  }
+
+  /** Replace the sentences from i on if several lines are pasted. */
+  #paste(event, i) {
+    const lines = event.clipboardData.getData("text/plain").split(/[\r\n]+/).map((line) => line.trim()).filter(Boolean);
+    if (lines.length < 2) return;
+    event.preventDefault();
+    const pasted = lines.map((text) => ({ text, ...NO_WORD }));
+    this.#update([...this.#typed().slice(0, i), ...pasted].slice(0, MAX_OCCURRENCES), { push: true });
   }
 
   /** Return the occurrences with the sentences as they are typed. */
   #typed() {
-    return this.occurrences.map((occurrence, i) => ({ ...occurrence, text: this.fields[i].input.value }));
+    return this.occurrences.map((occurrence, i) => ({ ...occurrence, text: this.fields[i].sentence.input.value }));
   }
 
   #update(occurrences, options) {
-    for (const field of this.fields) field.shown = field.input.value;
+    for (const { sentence } of this.fields) sentence.shown = sentence.input.value;
     this.page.update({ occurrences: formatOccurrences(occurrences) }, options);
   }
 
   #add() {
     this.#update([...this.#typed(), { text: "", ...NO_WORD }], { push: true });
-    this.fields.at(-1).input.focus();
+    this.fields.at(-1).sentence.input.focus();
   }
 }
 
@@ -107,39 +126,3 @@ export function emptySentence(occurrences) {
 
 /** Return the letter of occurrence i in its color. */
 export const badge = (i) => h("span", { class: "badge", style: { borderColor: categoryColor(i) } }, letter(i));
-
-/** A text field for a sentence, and buttons for its words. */
-class OccurrenceField {
-  /** The field of sentence i; `on` has the listeners `oninput()`, `onsubmit()` (Enter), `onpick(word)`, `onpaste(lines)` and `onremove()`. */
-  constructor(i, on) {
-    this.input = h("input", {
-      dir: "auto", autocomplete: "off", spellcheck: "false",
-      oninput: on.oninput,
-      onkeydown: (event) => {
-        if (event.key === "Enter" && !event.isComposing) on.onsubmit();
-      },
-      onpaste: (event) => {
-        const lines = event.clipboardData.getData("text/plain").split(/[\r\n]+/).map((line) => line.trim()).filter(Boolean);
-        if (lines.length < 2) return;
-        event.preventDefault();
-        on.onpaste(lines);
-      },
-    });
-    this.remover = quietButton("Remove", on.onremove, { "aria-label": `Remove sentence ${i + 1}` });
-    this.words = new WordButtons((token, tokens) => on.onpick(wordAt(token, tokens)));
-    this.words.element.setAttribute("aria-label", `Word of sentence ${i + 1} to compare`);
-    this.element = h(
-      "div",
-      { class: "occurrence" },
-      h("div", { class: "occurrence-head" }, badge(i), labeled(`Sentence ${i + 1}`, this.input), this.remover),
-      this.words.element,
-    );
-  }
-
-  /** Show the sentence. Do not overwrite what the reader is typing unless the address has another sentence. */
-  show(text, removable) {
-    this.remover.hidden = !removable;
-    if (text !== this.shown) this.input.value = text;
-    this.shown = text;
-  }
-}

@@ -1,5 +1,6 @@
 /** The compared occurrences, each a word in a sentence. */
 
+import { parseJson } from "../client.js";
 import { folded, isContentWord } from "../words.js";
 
 /** The limits of this view; the service compares more than fit on the screen. */
@@ -12,12 +13,7 @@ export function formatOccurrences(occurrences) {
 
 /** Parse the occurrences in an address; null if they are not valid. A single one is followed by an empty one. */
 export function parseOccurrences(json) {
-  let rows;
-  try {
-    rows = JSON.parse(json);
-  } catch {
-    return null;
-  }
+  const rows = parseJson(json);
   const isOccurrence = (row) => {
     if (!Array.isArray(row) || row.length < 2 || row.length > 3) return false;
     const [text, word, nth = 0] = row;

@@ -2,15 +2,15 @@
 
 import { badge, CompareForm, emptySentence } from "./form.js";
 import { mapDrawing, mapPoints } from "./map.js";
-import { parseOccurrences, withWords } from "./occurrences.js";
-import { headline, notesOf, similarityMatrices } from "./similarity.js";
-import { countOf, h, modelAndCase, pointAt, viewElement } from "../elements.js";
+import { differ, parseOccurrences, withWords } from "./occurrences.js";
+import { heatmapDrawing } from "../attention/heatmap.js";
+import { countOf, h, modelAndCase, pointAt, s, svgDrawing, viewElement } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { TableDetails } from "../table.js";
-import { letter, percent, short } from "../text.js";
-import { quotation, wordList } from "../words.js";
+import { joinNames, letter, percent, short } from "../text.js";
+import { areOneInLower, missingMeaning, quotation, wordList } from "../words.js";
 
 export const title = "Compare";
 export const defaults = { occurrences: OCCURRENCES[0].state.occurrences, model: "", second: "", case: "auto", k: "8", share: "" };
@@ -21,29 +21,27 @@ const LEFT_OUT = "The lists and the map leave out the word itself in capitals an
 export class View {
   constructor(page) {
     this.page = page;
-    this.tokens = new Exchange("polyseme-tokens", h("div", {}));
+    this.tokens = new Exchange("polyseme-tokens");
     this.form = new CompareForm(page);
     this.fallback = h("p", { class: "muted", role: "status" });
-    this.results = h("div", { class: "results" });
-    this.exchange = new Exchange("polyseme-compare", this.results);
+    this.exchange = new Exchange("polyseme-compare");
     this.similarity = new Similarity("");
-    this.second = h("div", { class: "second" });
-    this.secondExchange = new Exchange("polyseme-compare-second", this.second);
+    this.secondExchange = new Exchange("polyseme-compare-second", { name: "second" });
     this.secondSimilarity = new Similarity("-second");
-    this.second.append(this.secondSimilarity.element);
+    this.secondExchange.results.append(this.secondSimilarity.element);
     this.notes = h("ul", { class: "notes" });
     this.map = new Figure("polyseme-compare-map", "Map", "x: first, y: second principal component");
     this.pointed = h("output", { class: "pointed" });
     this.map.element.append(h("p", { class: "pointing" }, this.pointed,
       h("span", {}, pointAt("a mark to read its name", "focus the map and use the arrow keys"))));
     this.cards = h("div", { class: "occurrence-cards" });
-    this.results.append(
-      h("div", { class: "models-beside" }, this.similarity.element, h("div", {}, this.secondExchange.problem, this.second)),
-      this.notes, this.map.element, h("p", { class: "muted" }, LEFT_OUT), this.cards, this.exchange.source,
-    );
     this.element = viewElement(title,
       "One word in several sentences: its static vector is the same, its contextual vectors differ.",
-    this.form.element, this.fallback, this.exchange.problem, this.results);
+      [this.form.element, this.fallback], this.exchange,
+      h("div", { class: "models-beside" }, this.similarity.element,
+        h("div", {}, this.secondExchange.problem, this.secondExchange.results)),
+      this.notes, this.map.element, h("p", { class: "muted" }, LEFT_OUT), this.cards,
+    );
   }
 
   async show(state) {
@@ -89,13 +87,8 @@ export class View {
     const notes = notesOf(response);
     if (second) notes.push(`The map and the cards below are those of ${response.model}.`);
     this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
-    this.notes.hidden = !notes.length;
     this.#drawMap(response, words);
-    this.cards.replaceChildren(...response.occurrences.map((compared, i) => {
-      const { text } = occurrences[i], word = `@${compared.token.start}`, isZero = response.contextual_similarity[i][i] === 0;
-      const attention = this.page.address("attention", { ...modelAndCase(this.state), text, word, layer: "last", head: "mean" });
-      return occurrenceCard(i, { ...compared, isZero }, text, { word: (near) => this.#neighborsOf(near), attention });
-    }));
+    this.cards.replaceChildren(...occurrences.map(({ text }, i) => this.#card(response, i, text)));
     this.exchange.announce(`Compared: ${headline(response)}`);
   }
 
@@ -116,6 +109,40 @@ export class View {
       onpoint: (name) => { this.pointed.textContent = name; },
       onpick: (word) => { location.hash = this.#neighborsOf(word); },
     }));
+  }
+
+  /** Return the card of occurrence i of a response, whose sentence is `text`. */
+  #card(response, i, text) {
+    const { token, shift, static_neighbors: before, contextual_neighbors: after, attends_to: attended } = response.occurrences[i];
+    const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
+    const unknown = token.resolution === "oov", isZero = response.contextual_similarity[i][i] === 0;
+    const neighborList = (heading, neighbors, missing) => h("div", {}, h("h4", {}, heading), neighbors.length
+      ? wordList(neighbors.map(({ word, similarity }) => ({
+        word, value: similarity, text: short(similarity), href: this.#neighborsOf(word), note: both.has(word) ? "in both" : null,
+      })), i)
+      : h("p", { class: "muted" }, unknown ? missing : "None requested."));
+    const attention = this.page.address("attention",
+      { ...modelAndCase(this.state), text, word: `@${token.start}`, layer: "last", head: "mean" });
+    return h(
+      "article",
+      { class: "card occurrence-card", "aria-label": `${letter(i)}: ${token.text}` },
+      h("h3", {}, badge(i), h("span", { class: "visually-hidden" }, ": "), h("bdi", {}, token.text)),
+      quotation(text, token),
+      unknown
+        ? h("p", {}, `This word has no static vector. Its contextual vector ${isZero ? "is zero: no word around it is known" : "is made without one"}.`)
+        : h("p", {}, "Shift ", h("strong", { class: "number" }, short(shift)),
+          h("span", { class: "muted" }, " (1 − cosine of the static and the contextual vector).")),
+      h(
+        "div",
+        { class: "sides" },
+        neighborList("Static neighbors", before, "No static vector."),
+        neighborList("Contextual neighbors", after, "No contextual vector."),
+      ),
+      h("h4", {}, "Attends to: mean weights of the heads of the last layer"),
+      wordList(attended.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
+        "near wide-words"),
+      h("p", {}, h("a", { href: attention }, "Open in Attention")),
+    );
   }
 
   #neighborsOf(word) {
@@ -142,38 +169,64 @@ class Similarity {
   }
 }
 
-/**
- * Return the card of occurrence i: `compared` is its part of the response, with `isZero` (whether its contextual vector is),
- * and `text` its sentence. `links` has the address `attention` of its attention, and `word(word)` returns that of the
- * neighbors of a word.
- */
-function occurrenceCard(i, compared, text, links) {
-  const { token, shift, isZero, static_neighbors: before, contextual_neighbors: after } = compared;
-  const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
-  const unknown = token.resolution === "oov";
-  const neighborList = (heading, neighbors, missing) => h("div", {}, h("h4", {}, heading), neighbors.length
-    ? wordList(neighbors.map(({ word, similarity }) => ({
-      word, value: similarity, text: short(similarity), href: links.word(word), note: both.has(word) ? "in both" : null,
-    })), i)
-    : h("p", { class: "muted" }, unknown ? missing : "None requested."));
-  return h(
-    "article",
-    { class: "card occurrence-card", "aria-label": `${letter(i)}: ${token.text}` },
-    h("h3", {}, badge(i), h("span", { class: "visually-hidden" }, ": "), h("bdi", {}, token.text)),
-    quotation(text, token),
-    unknown
-      ? h("p", {}, `This word has no static vector. Its contextual vector ${isZero ? "is zero: no word around it is known" : "is made without one"}.`)
-      : h("p", {}, "Shift ", h("strong", { class: "number" }, short(shift)),
-        h("span", { class: "muted" }, " (1 − cosine of the static and the contextual vector).")),
-    h(
-      "div",
-      { class: "sides" },
-      neighborList("Static neighbors", before, "No static vector."),
-      neighborList("Contextual neighbors", after, "No contextual vector."),
-    ),
-    h("h4", {}, "Attends to: mean weights of the heads of the last layer"),
-    wordList(compared.attends_to.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
-      "near wide-words"),
-    h("p", {}, h("a", { href: links.attention }, "Open in Attention")),
+const TITLE = 24, GAP = 40;
+/** The minimum width of a matrix beside another one: of its labels, and of each column. */
+const MIN_LABELS = 120, MIN_COLUMN = 38;
+
+/** Draw the matrices of cosines `panels`, `[name, rows]`, `width` pixels wide; `names` are those of the occurrences. */
+function similarityMatrices(panels, names, width) {
+  const half = (width - GAP) / 2, isBeside = half >= MIN_LABELS + names.length * MIN_COLUMN;
+  const drawings = panels.map(([, rows]) => heatmapDrawing(names, rows, isBeside ? half : width, 1).drawing);
+  const { width: panelWidth, height } = drawings[0].viewBox.baseVal;
+  const [dx, dy] = isBeside ? [panelWidth + GAP, 0] : [0, TITLE + height];
+  return svgDrawing(
+    "similarity",
+    width,
+    TITLE + height + dy,
+    {
+      role: "img", "aria-label": "Cosines of every pair of occurrences, static and in context; tables are below",
+    },
+    panels.map(([name], i) => {
+      drawings[i].setAttribute("y", TITLE);
+      return s("g", { transform: `translate(${i * dx} ${i * dy})` },
+        s("text", { class: "title", x: 0, y: 12, "dominant-baseline": "central" }, name), drawings[i]);
+    }),
   );
+}
+
+/** Return the headline: the cosines of the pair that context changes most. */
+function headline({ occurrences, static_similarity: before, contextual_similarity: after }) {
+  const words = occurrences.map(({ token }) => token.text);
+  const pairs = before.flatMap((_, j) => before.slice(0, j).map((__, i) => ({
+    i, j, change: Math.abs(before[i][j] - after[i][j]),
+    // The cosine with a zero vector is 0 by definition and does not measure similarity.
+    isKnown: before[i][i] > 0 && before[j][j] > 0,
+  })));
+  const [largest] = pairs.filter(({ isKnown }) => isKnown).toSorted((a, b) => b.change - a.change);
+  if (!largest) return "No two of these words have static vectors.";
+  const { i, j } = largest, change = before[i][j].toFixed(2) !== after[i][j].toFixed(2);
+  const names = differ([words[i], words[j]]) ? `${words[i]} and ${words[j]}` : words[i];
+  const cosines = `${names}: ${short(before[i][j])} static, ${short(after[i][j])} in context`;
+  if (pairs.length === 1) return cosines;
+  return change ? `${cosines} (the pair ${letter(i)} and ${letter(j)}, which context changes most)` : `${cosines}; no pair changes`;
+}
+
+/** Return sentences about occurrences of one word, about words that differ in case only, and about words without an entry. */
+function notesOf({ occurrences, contextual_similarity: after }) {
+  const known = occurrences.map(({ token }, i) => ({ i, key: token.key })).filter(({ key }) => key !== null);
+  const groups = [...Map.groupBy(known, ({ key }) => key).values()].filter((group) => group.length > 1);
+  const byCase = [...Map.groupBy(known, ({ key }) => key.toLowerCase()).values()]
+    .filter((group) => new Set(group.map(({ key }) => key)).size > 1);
+  const missing = occurrences.flatMap(({ token }, i) => (missingMeaning(token) ? `${letter(i)} is ${missingMeaning(token)}.` : []));
+  return [
+    ...groups.map((group) => {
+      const isSame = group.every(({ i }) => after[group[0].i][i].toFixed(2) === "1.00");
+      return `${joinNames(group.map(({ i }) => letter(i)))} are one word, “${group[0].key}”, with one static vector: `
+        + `${isSame ? "here, context does not tell them apart either" : "only context tells them apart"}.`;
+    }),
+    ...byCase.map((group) => `${joinNames([...Map.groupBy(group, ({ key }) => key)].map(([key, members]) =>
+      `${joinNames(members.map(({ i }) => letter(i)))} (“${key}”)`))} are different words of the vocabulary${
+      areOneInLower(group.map(({ key }) => key)) ? ": with the case “lower”, they are one" : ""}.`),
+    ...missing,
+  ];
 }

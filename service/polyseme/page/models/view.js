@@ -1,6 +1,6 @@
 /** The view Models: size, source, training and measured quality of each model of the service. */
 
-import { h, viewElement } from "../elements.js";
+import { factList, h, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { bytes, count, counted, decimals } from "../text.js";
 
@@ -13,12 +13,10 @@ const QUALITY = "The percentages say how well the contextual vectors separate se
 export class View {
   constructor(page) {
     this.page = page;
-    this.results = h("div", { class: "results" });
-    this.exchange = new Exchange("polyseme-models", this.results);
-    this.cards = h("div", { class: "models" });
-    this.results.append(this.cards, h("p", { class: "muted" }, QUALITY), this.exchange.source);
-    this.element = viewElement(title, "The models of this service: their size, source, training and measured quality.",
-      this.exchange.problem, this.results);
+    this.exchange = new Exchange("polyseme-models");
+    this.cards = h("div", { class: "model-cards" });
+    this.element = viewElement(title, "The models of this service: their size, source, training and measured quality.", null,
+      this.exchange, this.cards, h("p", { class: "muted" }, QUALITY));
   }
 
   async show() {
@@ -43,7 +41,7 @@ export class View {
         model.status === "broken" ? h("span", { class: "tag bad" }, "broken") : null,
       ),
       model.problem ? h("p", { class: "problem" }, model.problem) : null,
-      readable ? h("dl", { class: "facts" }, summary(model).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])) : null,
+      readable ? factList(summary(model)) : null,
       readable && model.status === "ok" ? this.#links(model) : null,
       readable ? this.#training(model) : null,
     );

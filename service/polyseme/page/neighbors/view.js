@@ -15,12 +15,10 @@ export const defaults = { word: "bank", k: "10", model: "", case: "auto" };
 export class View {
   constructor(page) {
     this.page = page;
-    this.results = h("div", { class: "results" });
-    this.exchange = new Exchange("polyseme-neighbors", this.results);
+    this.exchange = new Exchange("polyseme-neighbors");
     this.figure = new Figure("polyseme-neighbors", "Nearest words", "bars: cosines of static vectors");
-    this.results.append(this.figure.element, this.exchange.source);
     this.element = viewElement(title, "The words nearest to a word, or to a sum, such as king − man + woman.",
-      this.#form(), this.exchange.problem, this.results);
+      this.#form(), this.exchange, this.figure.element);
   }
 
   #form() {

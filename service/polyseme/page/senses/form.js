@@ -2,7 +2,7 @@
 
 import { frequentWords, linesOf, readFiles, sentencesOf } from "./sentences.js";
 import {
-  afterPause, choiceField, exampleField, formElement, h, labeled, modelField, numbered, quietButton, setText, textField,
+  afterPause, choiceField, exampleField, formElement, h, labeled, modelField, numbered, optionDetails, quietButton, setText, textField,
 } from "../elements.js";
 import { TEXTS } from "../examples.js";
 import { count, counted } from "../text.js";
@@ -14,22 +14,17 @@ const MAX_LENGTH = 100_000;
 const MAX_UNDONE = 20_000;
 
 export class SensesForm {
-  /** `page` is the object that the view is made with; `onchange()` is called when the reader has typed. */
-  constructor(page, onchange) {
-    Object.assign(this, { page, onchange });
+  constructor(page) {
+    this.page = page;
     /** Texts that are too long for the address, by the number that the address has instead. */
     this.long = new Map();
-    this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" }, onpick: () => {
+    this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" },
       // Back returns to what was typed.
-      if (this.isEdited) this.#submit({});
-      this.shownText = null;
-    } });
+      onpick: () => this.isEdited && this.#submit({}),
+    });
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
-      oninput: afterPause(() => {
-        this.#count();
-        this.onchange();
-      }),
+      oninput: afterPause(() => this.#change()),
     });
     this.splitter = quietButton("", () => this.#replace(sentencesOf(this.text.value).join("\n")), { class: "quiet small" });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
@@ -46,8 +41,7 @@ export class SensesForm {
       h("div", { class: "buttons" }, this.status, this.splitter),
       h("div", { class: "controls" }, this.word.element, this.number.element, h("button", {}, "Find senses")),
       this.words,
-      h("details", { class: "options" }, h("summary", {}, "Options"), h("div", { class: "controls" },
-        this.model.element, labeled("Text files, chosen or dropped on this field", this.files))),
+      optionDetails(this.model, { element: labeled("Text files, chosen or dropped on this field", this.files) }).element,
     );
   }
 
@@ -59,12 +53,12 @@ export class SensesForm {
 
   /** Show the state. Do not overwrite what the reader is typing unless the address has other sentences. */
   show(state) {
-    const text = (state.long ? this.long.get(state.long) : state.text) ?? "";
+    // A text area has no other line ends.
+    const text = (state.long ? this.long.get(state.long) : state.text)?.replaceAll(/\r\n?/g, "\n") ?? "";
     if (text !== this.shownText) {
       this.shownText = text;
       this.text.value = text;
       this.#count();
-      this.submitted = this.text.value;
     }
     this.state = state;
     for (const field of [this.word, this.number, this.model, this.examples]) field.show(state);
@@ -73,7 +67,7 @@ export class SensesForm {
 
   /** Whether the reader has typed another text than that of the state, and not submitted it. */
   get isEdited() {
-    return this.text.value !== this.submitted;
+    return this.text.value !== this.shownText;
   }
 
   /** Return what would help with the text. */
@@ -87,8 +81,12 @@ export class SensesForm {
     this.text.select();
     if (text.length > MAX_UNDONE) this.text.value = text;
     else document.execCommand("insertText", false, text);
+    this.#change();
+  }
+
+  #change() {
     this.#count();
-    this.onchange();
+    this.page.update({});
   }
 
   /** Put the text of the chosen files into the text field. */
@@ -137,7 +135,6 @@ export class SensesForm {
     if (long) this.long.set(long, text);
     // The form already shows the text.
     this.shownText = text;
-    this.submitted = text;
     this.page.update({
       text: long ? "" : text, long, word: this.word.input.value.trim(), ...changes, point: "", labels: "",
     }, { push: true });

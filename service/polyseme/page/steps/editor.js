@@ -160,7 +160,7 @@ export function parseMatrix(text) {
 }
 
 /** Return the number of decimals that a number is written with: 2 in 0.50, 3 in 2e-3. */
-function decimalsIn(word) {
+export function decimalsIn(word) {
   const [mantissa, exponent = 0] = word.split(/e/i);
   return Math.max(0, (mantissa.split(".")[1]?.length ?? 0) - exponent);
 }

@@ -1,6 +1,7 @@
 /** What teaching notes print for an example, value by value, and the wrong ideas in it, each beside what is right. */
 
 import { total } from "./derivation.js";
+import { decimalsIn } from "./editor.js";
 import { about } from "./trace.js";
 import { h } from "../elements.js";
 import { counted, decimals } from "../text.js";
@@ -48,11 +49,6 @@ function cellsOf({ name, row, column }, values, trace) {
     ({ name, query: null, row: row ?? i, column: column ?? j, printed })));
 }
 
-const digitsOf = (numbers) => Math.max(...[numbers].flat(2).map((number) => (String(number).split(".")[1] ?? "").length));
-
-/** Return the row that the notes compute in an example. */
-const rowOf = ({ printed = {}, right }) => [printed, right].flatMap(Object.keys).map((label) => parseLabel(label).row).find(Number.isInteger);
-
 /** Return the cell that an example opens at: the first that the notes compute. */
 export function openingCell({ right }, trace) {
   const labels = Object.keys(right).map(parseLabel);
@@ -65,12 +61,14 @@ export function openingCell({ right }, trace) {
  * wrong}`, and `tables` of other values.
  */
 function checksOf(example, trace) {
-  const printed = example?.printed ?? {}, row = example && rowOf(example);
+  const printed = example?.printed ?? {}, labels = [printed, example?.right ?? {}].flatMap(Object.keys);
+  // The row that the notes compute.
+  const { row } = labels.map(parseLabel).find((label) => label.row !== undefined) ?? {};
   const cells = [], tables = [];
   for (const [label, values] of Object.entries(printed)) {
     const target = parseLabel(label), other = OTHERS[target.name];
-    const numbers = Array.isArray(values) || typeof values === "number" ? values : Object.values(values);
-    const digits = digitsOf(numbers);
+    const numbers = typeof values === "number" ? [values] : Object.values(values);
+    const digits = Math.max(...numbers.flat().map((number) => decimalsIn(String(number))));
     // A right value differs by slightly more than half a unit in the last place, because numbers round either way.
     const check = (number, right) =>
       ({ printed: number.toFixed(digits), right, digits, wrong: Math.abs(right - number) > 0.51 * 10 ** -digits });
@@ -103,12 +101,12 @@ export class PrintedChecks {
     this.element = h("section", { class: "card printed", "aria-label": "What the notes print" });
   }
 
-  /** Show the checks of an example, null for none; return those of cells. If results are hidden, the summary does not give them away. */
+  /** Show the checks of an example, null for none; return those of cells. If results are hidden, only a summary is shown, which does not give them away. */
   show(example, trace, isHidden) {
     const { cells, tables } = checksOf(example, trace);
     const ideas = example?.notes ?? [];
     this.summary.textContent = example ? summaryOf(cells, tables, ideas, isHidden) : "";
-    this.element.hidden = !tables.length && !ideas.length;
+    this.element.hidden = isHidden || (!tables.length && !ideas.length);
     this.element.replaceChildren(
       h("h3", {}, "What the notes print"),
       h("ul", { class: "ideas" }, ideas.map((idea, i) => h("li", {}, idea,

@@ -114,8 +114,7 @@ export class Trace {
 
   /** Return the number in a cell. */
   number({ name, query, row, column }, head) {
-    const values = this.array(name, head), rows = name === "weighted_values" ? values[query] : values;
-    return rows[row][column] ?? rows[row];
+    return this.matrix(name, head, query).rows[row][column];
   }
 
   /** Return the name of a cell: "Scores, row love, column I". */
@@ -138,12 +137,10 @@ const MAX_WORD = 48;
 /** Return the names of rows: the words, numbered if they occur more than once. */
 function distinctWords(tokens) {
   const words = tokens.map((token) => shorten(token, MAX_WORD));
-  const occurrences = Map.groupBy(words, (word) => word);
-  const seen = new Map();
-  return words.map((word) => {
-    if (occurrences.get(word).length === 1) return word;
-    seen.set(word, (seen.get(word) ?? 0) + 1);
-    return `${word}${subscript(seen.get(word))}`;
+  const occurrences = Map.groupBy(words.keys(), (i) => words[i]);
+  return words.map((word, i) => {
+    const same = occurrences.get(word);
+    return same.length === 1 ? word : word + subscript(same.indexOf(i) + 1);
   });
 }
 

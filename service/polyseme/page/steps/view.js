@@ -1,11 +1,15 @@
 /** The view Step by step: every number of attention and how it is computed. */
 
-import { isGiven, OwnResult, ownMark, StepCard } from "./card.js";
+import { isGiven, ownMark, OwnResult, StepCard } from "./card.js";
 import { derive, logitsOf, softmaxOf } from "./derivation.js";
-import { openingCell } from "./printed.js";
-import { exampleOf, requestOf, sourceOf, StepSources } from "./sources.js";
+import { StepEditor } from "./editor.js";
+import { openingCell, PrintedChecks } from "./printed.js";
 import { about, cellText, LETTERS, Trace } from "./trace.js";
-import { h, labeled, numbered, quietButton, selectBox, setOptions, viewElement } from "../elements.js";
+import { parseJson, readJson } from "../client.js";
+import {
+  caseField, choiceField, factList, formElement, h, labeled, listModels, modelAndCase, modelField,
+  numbered, optionDetails, quietButton, selectBox, setOptions, textField, viewElement,
+} from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { decimals } from "../text.js";
 
@@ -15,14 +19,11 @@ export const defaults = {
   numbers: "", head: "0", cell: "", decimals: "4", hide: "",
 };
 
-const NOT_A_MATRIX = "A matrix is not valid. Correct it to see the steps.";
-
 export class View {
   constructor(page) {
     this.page = page;
-    this.results = h("div", { class: "results" });
-    this.exchange = new Exchange("polyseme-steps", this.results);
-    this.sources = new StepSources(page, () => this.exchange.clear(NOT_A_MATRIX));
+    this.exchange = new Exchange("polyseme-steps");
+    this.sources = new StepSources(page);
     this.panel = new DerivationPanel((name) => this.#goTo(name), (by) => this.#walk(by));
     this.grid = h("div", { class: "step-cards" });
     this.main = h("div", { class: "step-main" }, this.grid);
@@ -31,22 +32,19 @@ export class View {
     this.head = selectBox(numbered(1), "0", (head) => this.page.update({ head }));
     this.headField = labeled("Head", this.head);
     this.digits = selectBox(numbered(11), "4", (count) => this.page.update({ decimals: count }));
-    this.results.append(
+    this.element = viewElement(title, "Choose a number to see how it is computed: it has a solid frame, its operands a dashed one.",
+      this.sources.element, this.exchange,
       h("div", { class: "controls" }, labeled("Decimals", this.digits), this.headField, this.hide),
       this.main, this.sources.checks.element,
-      h("details", { class: "letters" }, h("summary", {}, "Letters of the shapes"),
-        h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
-      this.exchange.source,
+      h("details", { class: "letters" }, h("summary", {}, "Letters of the shapes"), factList(LETTERS)),
     );
-    this.element = viewElement(title, "Choose a number to see how it is computed: it has a solid frame, its operands a dashed one.",
-      this.sources.element, this.exchange.problem, this.results);
-    this.element.classList.add("steps-view");
   }
 
   async show(state) {
     this.state = state;
     this.sources.show(state);
-    if (sourceOf(state) === "numbers" && this.sources.editor.invalid) return this.exchange.clear(NOT_A_MATRIX);
+    const isInvalid = sourceOf(state) === "numbers" && this.sources.editor.invalid;
+    if (isInvalid) return this.exchange.clear("A matrix is not valid. Correct it to see the steps.");
     const request = requestOf(state);
     if (!request) return this.exchange.clear("Type a sentence to see its steps.");
     const response = await this.exchange.request("v1/trace", request);
@@ -81,7 +79,6 @@ export class View {
     next.disabled = cell.name === names.at(-1);
     const query = cell.query ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
     const printed = this.sources.checks.show(example, trace, this.isHidden);
-    this.sources.checks.element.hidden ||= this.isHidden;
     const parts = derivation.parts.filter((part) => (part.head ?? head) === head), lit = new Set(parts.map(cellText));
     const view = { owner, head, cell, query, digits, printed, isHidden: this.isHidden, parts, lit };
     for (const card of this.cards.values()) card.show(view);
@@ -201,4 +198,87 @@ class DerivationPanel {
     const [own] = this.own.check({ rows: [[this.number]], rowNames: [""], columnNames: [""] }, this.decimals).flat();
     this.mark.replaceChildren(own ? ownMark(own) : "");
   }
+}
+
+const { examples: EXAMPLES } = await readJson("worked-examples.json");
+
+const SOURCES = { example: "Worked example", sentence: "A sentence", numbers: "Own numbers" };
+
+class StepSources {
+  constructor(page) {
+    this.page = page;
+    this.editor = new StepEditor((request) => page.update(request ? { numbers: JSON.stringify(request) } : {}));
+    this.checks = new PrintedChecks();
+    this.panels = { example: this.#example(), sentence: this.#sentence(), numbers: this.editor.element };
+    this.buttons = Object.fromEntries(Object.entries(SOURCES).map(([source, name]) =>
+      [source, quietButton(name, () => page.update({ source }, { push: true }))]));
+    this.element = h("div", { class: "card sources" },
+      h("div", { role: "group", "aria-label": "Source of the numbers", class: "buttons" }, Object.values(this.buttons)),
+      Object.values(this.panels));
+  }
+
+  #example() {
+    const options = EXAMPLES.map(({ name }, i) => [String(i + 1), `${i + 1}. ${name[0].toUpperCase()}${name.slice(1)}`]);
+    this.example = selectBox(options, "1", (example) => this.page.update({ example, cell: "" }, { push: true }));
+    const edit = quietButton("Edit these numbers", () =>
+      this.page.update({ source: "numbers", numbers: JSON.stringify(this.request) }, { push: true }));
+    return h("div", {}, h("div", { class: "controls" }, labeled("Example", this.example), edit), this.checks.summary);
+  }
+
+  #sentence() {
+    this.layer = choiceField(this.page, "layer", "Layer", numbered(1));
+    const text = textField("text", "Sentence", { maxlength: "4000" });
+    // Another model may have fewer layers.
+    const options = optionDetails(caseField(this.page), modelField({ update: (changes) => this.page.update({ ...changes, layer: "0" }) }));
+    this.fields = [text, options];
+    return h("div", {}, formElement("controls", () => this.page.update({ text: text.input.value }, { push: true }),
+      text.element, this.layer.element, h("button", {}, "Show the steps"), options.element));
+  }
+
+  /** Set the controls. */
+  show(state) {
+    const source = sourceOf(state), example = exampleOf(state);
+    for (const [name, button] of Object.entries(this.buttons)) {
+      button.setAttribute("aria-pressed", String(name === source));
+      this.panels[name].hidden = name !== source;
+    }
+    this.request = example.request;
+    this.example.value = String(EXAMPLES.indexOf(example) + 1);
+    for (const field of this.fields) field.show(state);
+    this.#showLayers(state);
+    if (source === "numbers") this.editor.show(numbersOf(state));
+  }
+
+  async #showLayers({ model, layer }) {
+    const models = await listModels();
+    const { layers = 1 } = models.find(({ id, default: isDefault }) => (model ? id === model : isDefault)) ?? {};
+    this.layer.show({ layer: layerOf(layer) }, numbered(layers));
+  }
+}
+
+/** Return the example of a state, the first by default. Examples are counted from 1. */
+const exampleOf = (state) => EXAMPLES[Number(state.example) - 1] ?? EXAMPLES[0];
+
+/** Return the source of a state: `example`, `sentence` or `numbers`. */
+const sourceOf = ({ source }) => (Object.hasOwn(SOURCES, source) ? source : "example");
+
+const layerOf = (layer) => (/^\d{1,3}$/.test(layer) ? String(Number(layer)) : "0");
+
+/** Return the body of `POST v1/trace` for a state, or null if the sentence is empty. */
+function requestOf(state) {
+  const source = sourceOf(state);
+  if (source === "example") return exampleOf(state).request;
+  if (source === "numbers") return numbersOf(state);
+  if (!state.text.trim()) return null;
+  return { text: state.text, layer: Number(layerOf(state.layer)), ...modelAndCase(state) };
+}
+
+/** Return the request with the reader's own numbers, or the request of the example if the editor cannot show it. */
+function numbersOf(state) {
+  const request = parseJson(state.numbers);
+  const { tokens, embeddings, queries, keys, values, weights } = request ?? {};
+  const matrices = [...(embeddings ? [embeddings] : [queries, keys, values]), ...Object.values(weights ?? {})];
+  // The service checks the numbers and the shapes.
+  const isShown = matrices.every((rows) => Array.isArray(rows) && rows.every(Array.isArray));
+  return Array.isArray(tokens) && isShown ? request : exampleOf(state).request;
 }
