@@ -20,8 +20,8 @@ from polyseme.engine.attention import (
     attend,
     key_scale,
     masked_keys,
+    sinusoids,
 )
-from polyseme.engine.positions import scaled_sinusoids
 
 NormPlace: TypeAlias = Literal["none", "before", "after"]
 """The position of layer norm: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
@@ -119,7 +119,7 @@ class Residual:
     """`none`: o. `add`: x + o. `unit`: unit(o) + share·unit(x) + position_share·p.
 
     x is the layer's input, o the output of attention, p a unit vector that depends only on the
-    position (`positions.sinusoids`). Because of p, two occurrences of a word in equal contexts get
+    position (`sinusoids`). Because of p, two occurrences of a word in equal contexts get
     different vectors ("apple eats apple"). If the first two terms are zero, so is the result.
     """
 
@@ -152,7 +152,7 @@ class Residual:
             total[~safe] = rescale(output[~safe], 1) + rescale(x[~safe], share)
             content = safe[..., None, None] | total.any(axis=-1, keepdims=True)
         if self.position_share:
-            position = scaled_sinusoids(n, d, self.position_share, x.dtype)
+            position = sinusoids(n, d, self.position_share, x.dtype)
             np.add(total, position, out=total, where=content)
         return total
 
@@ -340,7 +340,7 @@ class Layer:
             if term == "residual" and residual.kind != "none":
                 shares[..., column] = np.vecdot(wide, mixed) * input_scale
             elif term == "position" and residual.kind == "unit":
-                position = scaled_sinusoids(n, d, residual.position_share, x.dtype)
+                position = sinusoids(n, d, residual.position_share, x.dtype)
                 shares[..., column] = np.vecdot(position.astype(np.float64), mixed)
             elif term == "bias" and output.bias is not None:
                 shares[..., column] = np.vecdot(output.bias.astype(np.float64), mixed) * scale

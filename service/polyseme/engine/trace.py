@@ -9,9 +9,15 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from polyseme.engine.arrays import Floats, require_finite
-from polyseme.engine.attention import Scoring, SentenceArrays, masked_keys, softmax
+from polyseme.engine.attention import (
+    Scoring,
+    SentenceArrays,
+    masked_keys,
+    relative_bias,
+    sinusoids,
+    softmax,
+)
 from polyseme.engine.layers import Layer, Projection, contextualize, split_heads
-from polyseme.engine.positions import relative_bias, sinusoids
 
 FORMULAS = {
     "embeddings": "X",
