@@ -438,28 +438,22 @@ def contextualize(
     # `require_finite` detects an overflow, so NumPy's warnings are redundant.
     with np.errstate(all="ignore"):
         for index, layer in enumerate(layers):
-            recorded: dict[Recorded, Floats] = {}
             names = record if of_layers is None or index in of_layers else ()
-            projected = {"queries", "keys", "values", "scores"}.intersection(names)
-            made: dict[str, Floats] = {}
-            if projected or "contributions" in names:
+            made: dict[str, Floats | None] = {}
+            if not {"queries", "keys", "values", "scores", "contributions"}.isdisjoint(names):
                 queries, keys, values = layer.project(x, sentence)
                 made |= {"queries": queries, "keys": keys, "values": values}
-                if "scores" in projected:
-                    made["scores"] = queries @ keys.swapaxes(-2, -1)
-                recorded = {name: made[name] for name in projected}  # type: ignore[misc]
+            if "scores" in names:
+                made["scores"] = queries @ keys.swapaxes(-2, -1)
             keep = "weights" in names or "contributions" in names
             own_share = share if index == last else None
             result = layer(x, sentence, keep_weights=keep, share=own_share)
+            made["weights"] = result.weights
             if "contributions" in names:
                 terms = other_terms(layers)
-                recorded["contributions"] = layer.contributions(
-                    x, made["values"], result, terms, own_share
-                )
-            if "weights" in names and result.weights is not None:
-                recorded["weights"] = result.weights
+                made["contributions"] = layer.contributions(x, values, result, terms, own_share)
             x, attended = result.output, result.attended
-            records.append(recorded)
+            records.append({name: made[name] for name in names})  # type: ignore[misc]
     require_finite(x)
     for recorded in records:
         for array in recorded.values():

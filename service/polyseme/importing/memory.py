@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.subwords import MIN_WORDS, Subwords
-from polyseme.importing.importer import (
-    VectorTable,
-    check_word_bias,
-    stored_weights,
-    write_table,
-)
+from polyseme.importing.importer import VectorTable, stored_weights, write_table
 from polyseme.importing.options import ImportOptions
 from polyseme.importing.readers.base import MAX_DIMENSION, MAX_WORD_BYTES, convert
 from polyseme.models.model import Model
@@ -39,9 +34,7 @@ def model_of_vectors(
     table = table_of(vectors, words, options)
     if options.subwords and table.subwords is None and len(table.words) < MIN_WORDS:
         raise ValueError(f"subwords need at least {MIN_WORDS:,} words.")
-    stored = stored_weights(options, *table.vectors.shape)
-    if table.counts is None:
-        check_word_bias(stored, options, table.words)
+    stored = stored_weights(options, table.words, table.vectors.shape[1], table.counts)
     table = replace(table, stored=stored)
     with TemporaryDirectory(prefix="polyseme-") as folder:
         path = Path(folder) / name

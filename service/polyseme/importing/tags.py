@@ -96,13 +96,13 @@ def _is_tag(pattern: str, words: Sequence[str]) -> bool:
     ends = pattern.startswith("^") + pattern.endswith("$")
     compiled = re.compile(pattern)
     results = (compiled.subn("", word) for word in words)
-    rests = [rest for rest, count in results if count == ends and 2 * _letters(rest) >= len(rest)]
+    rests = [
+        rest
+        for rest, count in results
+        if count == ends and 2 * sum(map(str.isalpha, rest)) >= len(rest)
+    ]
     # In a vocabulary in capitals, the end of a phrase is like a tag.
     capitals = "[A-Z]" in pattern and 2 * sum(map(str.isupper, rests)) > len(rests)
     distinct = len(set(filter(None, rests)))
     several = distinct > max(1, len(words) // 10)
     return several and not capitals and len(rests) >= MIN_SHARE * len(words)
-
-
-def _letters(word: str) -> int:
-    return sum(map(str.isalpha, word))

@@ -219,7 +219,7 @@ class RowReader(Reader):
         start = 0
         with self.file.open() as file:
             for batch in _batches(compress(self.read_rows(file), scan.mask), scan.dimension):
-                if start + len(batch) > count or any(row.problem for row in batch):
+                if any(row.problem for row in batch):
                     raise ImportProblem(CHANGED)
                 vectors, problems = self._parse(batch, scan.dimension)
                 for row, problem in zip(batch, problems, strict=True):

@@ -51,10 +51,9 @@ class BinaryReader(RowReader, name="word2vec-binary"):
     def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
         """Return whether a header and control characters follow, but no text."""
         # A word of text may have control characters, but few files do.
-        has_values = HEADER.match(as_utf8(head, options)) and CONTROL_OF_VALUES.search(
-            as_utf8(head, options)
-        )
-        return bool(has_values) and not TextReader.recognizes(head, options)
+        text = as_utf8(head, options)
+        has_values = bool(HEADER.match(text) and CONTROL_OF_VALUES.search(text))
+        return has_values and not TextReader.recognizes(head, options)
 
     def dimension(self) -> int:
         """Read the header, and detect the type of the values."""
