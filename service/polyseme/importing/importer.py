@@ -16,12 +16,10 @@ from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.errors import counted
 from polyseme.importing.closed_form import sentence_whitening
 from polyseme.importing.files import VectorFile
-from polyseme.importing.languages import find_language
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
 from polyseme.importing.readers.base import CHANGED, Reader, Scan
 from polyseme.importing.subwords import fit_subwords
-from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
     FILE_COUNTS,
@@ -33,6 +31,7 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
+from polyseme.importing.words import find_language, find_tag, strip_tags
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models

@@ -221,7 +221,6 @@ class _Sink(io.RawIOBase):
         self.size = 0
 
     def write(self, content: Any) -> int:
-        """Add some content."""
         self.parts.append(bytes(content))
         self.size += len(content)
         return len(content)

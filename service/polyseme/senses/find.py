@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
 
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, InvalidError, counted
 from polyseme.models.model import Model
 from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrences, spelled_rows
 from polyseme.operations.encode import record_token_counts, tokenize_text
@@ -490,7 +490,7 @@ def best_keywords(words: Sequence[str], scores: Floats, count: int) -> list[Keyw
 def _notes(
     occurrences: Sequence[WordOccurrence], clusters: Clusters, request: SensesRequest
 ) -> list[str]:
-    notes, count = [], _counted(len(occurrences))
+    notes, count = [], counted(len(occurrences), "occurrence")
     if len(occurrences) < MIN_OCCURRENCES and request.count is None:
         notes.append(f"{count}: too few to tell senses apart, so one is returned.")
     elif len(occurrences) < FEW_OCCURRENCES:
@@ -498,11 +498,9 @@ def _notes(
     if len(clusters.centroids) > 1 and clusters.separation < CLOSE_SENSES:
         notes.append("The senses overlap: their separation is low.")
     if unknown := sum(one.token.key is None for one in occurrences):
-        notes.append(f"{_counted(unknown)} not in the vocabulary: clustered by context, too.")
+        notes.append(
+            f"{counted(unknown, 'occurrence')} not in the vocabulary: clustered by context, too."
+        )
     if any(not one.context.any() for one in occurrences):
         notes.append("Some occurrences have no context with a known word.")
     return notes
-
-
-def _counted(occurrences: int) -> str:
-    return "1 occurrence" if occurrences == 1 else f"{occurrences:,} occurrences"

@@ -33,7 +33,7 @@ CHANGED = "The file changed while it was read; import it again."
 BLANK = "is empty"
 REPEATED = "repeats the word of an earlier row"
 _INVALID_NUMBER = "has an invalid number"
-_BATCH_VALUES = 1_000_000
+BATCH_VALUES = 1_000_000
 """Maximum number of values that are parsed at once."""
 _FEW_ROWS = 100
 """Up to this number of rows may be skipped, even if fewer are usable."""
@@ -291,7 +291,7 @@ def check_dimension(dimension: int) -> None:
 
 def _batches(rows: Iterator[Row], dimension: int) -> Iterator[list[Row]]:
     """Yield lists of rows that have a million values together."""
-    while batch := list(islice(rows, max(_BATCH_VALUES // dimension, 1))):
+    while batch := list(islice(rows, max(BATCH_VALUES // dimension, 1))):
         yield batch
 
 

@@ -17,6 +17,7 @@ from polyseme.engine.subwords import Subwords, ngram_hashes
 from polyseme.importing.files import Decompressed
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers.base import (
+    BATCH_VALUES,
     BLOCK,
     MAX_DIMENSION,
     MAX_WORD_BYTES,
@@ -32,7 +33,6 @@ _OLD_FIELDS = struct.Struct("<12i")
 """dim, ws, epoch, minCount, neg, wordNgrams, loss, model, bucket, minn, maxn, lrUpdateRate"""
 _MAX_WORDS, _MAX_BUCKETS, _MAX_NGRAM = 100_000_000, 1 << 30, 64
 _SUPERVISED, _MAX_VERSION = 3, 12
-_VALUES_AT_ONCE = 1_000_000
 
 
 class _Header(NamedTuple):
@@ -129,7 +129,7 @@ class FastTextReader(Reader, name="fasttext"):
 def _add_ngrams(vectors: NDArray[np.float32], words: Sequence[str], subwords: Subwords) -> None:
     """Replace the own vector of each word by its mean with those of its n-grams. [V, d]"""
     ngrams = np.asarray(subwords.table)
-    count = max(_VALUES_AT_ONCE // ngrams.shape[1], 1)
+    count = max(BATCH_VALUES // ngrams.shape[1], 1)
     for start in range(0, len(words), count):
         some = vectors[start : start + count]
         lengths = subwords.min_n, subwords.max_n
@@ -215,7 +215,7 @@ class _Stream:
     ) -> None:
         """Read as many vectors as `mask` has elements, and store those that it selects. [V, d]"""
         width, end = table.shape[1], 0
-        count = max(_VALUES_AT_ONCE // width, 1)
+        count = max(BATCH_VALUES // width, 1)
         for start in range(0, len(mask), count):
             some = mask[start : start + count]
             position = self.position
