@@ -5,7 +5,6 @@ import pytest
 
 from polyseme.errors import CommandError
 from polyseme.progress import SILENT
-from polyseme.tokenizer import tokenize
 from polyseme_lab.training import hidden_words as module
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import (
@@ -17,6 +16,7 @@ from polyseme_lab.training.hidden_words import (
 )
 from tests.tiny import SUBWORDS, VECTORS, tiny_model
 from tests.tiny import WORDS as TINY_WORDS
+from tests.tokenizer.vocabularies import tokenize
 
 WORDS = [f"word{number}" for number in range(50)]
 COMPOSED = len(WORDS)
