@@ -41,22 +41,17 @@ class SentenceArrays(NamedTuple):
 
     def stack(self, start: int, count: int, n: int) -> "SentenceArrays":
         """Return B consecutive sentences of n tokens as a stack of views. [N] -> [B, n]"""
-        part, shape = slice(start, start + count * n), (count, n)
-        bias = None if self.word_bias is None else self.word_bias[part].reshape(shape)
-        return SentenceArrays(
-            self.vectors[part].reshape(*shape, self.vectors.shape[-1]),
-            self.known[part].reshape(shape),
-            self.words[part].reshape(shape),
-            bias,
-        )
+        parts = (x if x is None else x[start : start + count * n] for x in self)
+        stack: list[Any] = [x if x is None else x.reshape(count, n, *x.shape[1:]) for x in parts]
+        return SentenceArrays(*stack)
 
     def select(self, index: int | list[int] | None) -> "SentenceArrays":
         """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]
 
         None makes a stack of a sentence. [n] -> [1, n]
         """
-        bias = None if self.word_bias is None else self.word_bias[index]
-        return SentenceArrays(self.vectors[index], self.known[index], self.words[index], bias)
+        chosen: list[Any] = [x if x is None else x[index] for x in self]
+        return SentenceArrays(*chosen)
 
 
 @dataclass(frozen=True)

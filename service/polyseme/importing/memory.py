@@ -13,7 +13,8 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.importing.importer import VectorTable, stored_weights, write_table
 from polyseme.importing.options import ImportOptions
-from polyseme.importing.readers.base import MAX_DIMENSION, MAX_WORD_BYTES, convert
+from polyseme.importing.readers.base import MAX_WORD_BYTES, convert
+from polyseme.models.manifest import MAX_WIDTH
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.progress import SILENT, Progress
@@ -98,8 +99,8 @@ def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:
         raise ValueError("The vectors have different lengths.") from None
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
         raise ValueError("The vectors must be a two-dimensional array of numbers, [V, d].")
-    if not 1 <= matrix.shape[1] <= MAX_DIMENSION:
-        raise ValueError(f"Vectors of 1 to {MAX_DIMENSION} numbers are supported.")
+    if not 1 <= matrix.shape[1] <= MAX_WIDTH:
+        raise ValueError(f"Vectors of 1 to {MAX_WIDTH} numbers are supported.")
     with np.errstate(over="ignore"):
         vectors: Floats = matrix.astype(np.float32, copy=False)
     if not np.isfinite(vectors).all():

@@ -16,7 +16,6 @@ from polyseme_lab.training.hidden_words import (
 )
 from tests.tiny import SUBWORDS, VECTORS, tiny_model
 from tests.tiny import WORDS as TINY_WORDS
-from tests.tokenizer.vocabularies import tokenize
 
 WORDS = [f"word{number}" for number in range(50)]
 COMPOSED = len(WORDS)
@@ -184,7 +183,7 @@ def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
 
 def test_the_rows_are_those_of_the_tokens_of_the_service(tmp_path, model):
     text = "river didn't high-end\tApple unheard www.end.org gnu money"
-    tokens = tokenize(text, model.vocabulary, composes=model.composes)
+    tokens = model.tokenizer.tokens(text)
     table = tokenized(tmp_path, model, text).table(model)
     [rows] = lines(tokenized(tmp_path, model, text))
     np.testing.assert_allclose(table[rows], model.static(tokens), atol=1e-3)

@@ -20,10 +20,9 @@ from polyseme.engine.quantization import Rows, empty_rows, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.files import Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.models.manifest import Dtype
+from polyseme.models.manifest import MAX_WIDTH, Dtype
 from polyseme.progress import ProgressBar
 
-MAX_DIMENSION = 65_536
 MAX_WORD_BYTES = 4096
 """Longer words are rejected, so that a binary file without separators is not read to its end."""
 BLOCK = 1 << 20
@@ -267,9 +266,9 @@ def convert(vectors: Floats, dtype: Dtype) -> Rows:
     return quantize(narrow) if dtype == "int8" else narrow
 
 
-def read_header(line: bytes) -> tuple[int, int]:
-    """Return the vocabulary size and the dimension that the first line of a word2vec file has."""
-    match = HEADER.match(line)
+def read_header(head: bytes) -> tuple[int, int, int]:
+    """Return the vocabulary size and the dimension of a word2vec file, and the end of line 1."""
+    match = HEADER.match(head)
     if not match:
         raise ImportProblem(
             "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
@@ -278,14 +277,14 @@ def read_header(line: bytes) -> tuple[int, int]:
     if count < 1:
         raise ImportProblem(f"Line 1 declares {count} words; there must be at least one.")
     check_dimension(dimension)
-    return count, dimension
+    return count, dimension, match.end()
 
 
 def check_dimension(dimension: int) -> None:
     """Raise ImportProblem for a dimension that is not supported."""
-    if not 1 <= dimension <= MAX_DIMENSION:
+    if not 1 <= dimension <= MAX_WIDTH:
         raise ImportProblem(
-            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_DIMENSION} are supported."
+            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_WIDTH} are supported."
         )
 
 

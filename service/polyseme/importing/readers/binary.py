@@ -72,10 +72,9 @@ class BinaryReader(RowReader, name="word2vec-binary"):
 
     def read_rows(self, file: Decompressed) -> Iterator[Row]:
         """Yield the rows; raise ImportProblem once they are out of step."""
-        count, dimension = read_header(self.head)
+        count, dimension, end = read_header(self.head)
         limit = count if self.options.limit is None else min(count, self.options.limit)
-        header = HEADER.match(self.head)
-        file.read(header.end() if header else 0)
+        file.read(end)
         size = np.dtype(self.dtype).itemsize * dimension
         buffer, start, position, self.line_feeds = b"", 0, 0, 0
         for index in range(limit):

@@ -19,13 +19,13 @@ from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers.base import (
     BATCH_VALUES,
     BLOCK,
-    MAX_DIMENSION,
     MAX_WORD_BYTES,
     REPEATED,
     Reader,
     Scan,
     convert,
 )
+from polyseme.models.manifest import MAX_WIDTH
 from polyseme.progress import ProgressBar
 
 _MAGIC = struct.pack("<i", 793712314)
@@ -160,7 +160,7 @@ def _read_header(stream: "_Stream") -> _Header:
     pruned = stream.unpack("q")[0] if new else 0
     if model == _SUPERVISED or labels:
         stream.fail("is a classifier, not a model of words")
-    sizes_valid = 1 <= dimension <= MAX_DIMENSION and 1 <= words <= _MAX_WORDS and entries == words
+    sizes_valid = 1 <= dimension <= MAX_WIDTH and 1 <= words <= _MAX_WORDS and entries == words
     # With `-maxn 0` the minimum keeps its default of 3, and the file has no n-grams.
     ngrams_valid = 0 <= min_n <= _MAX_NGRAM and 0 <= max_n <= _MAX_NGRAM
     buckets_valid = 0 <= buckets <= (_MAX_BUCKETS if min_n <= max_n else 0)
