@@ -24,7 +24,7 @@ import click
 import numpy as np
 from record import record
 
-from polyseme.importing.languages import find_language
+from polyseme.importing.words import find_language
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import Tokenizer, resolve
 

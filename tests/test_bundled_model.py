@@ -10,11 +10,11 @@ import pytest
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.operations.compare import Occurrence
-from polyseme.tokenizer import tokenize
 from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import read_data_set
 from polyseme_lab.evaluation.systems import systems, tabulate
 from tests.operations.calls import compare_occurrences, neighbors_of_word
+from tests.tokenizer.vocabularies import tokenize
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"

@@ -49,7 +49,6 @@ from polyseme.models.writer import rewrite_model
 from polyseme.senses.clustering import DECISION, two_cluster_statistics
 from polyseme.senses.fit import fit_discriminant, similar_pairs
 from polyseme.senses.occurrences import project, surround
-from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
@@ -221,7 +220,7 @@ def surroundings(
     rows = []
     for words, place in occurrences:
         shown = [*words[:place], HIDDEN_WORD, *words[place + 1 :]] if hide else words
-        tokens = resolve_all(shown, model.vocabulary, composes=model.composes)
+        tokens = model.tokenizer.look_up(shown)
         rows.append(surround(model, [tokens], [[place]]))
     return unit(np.concatenate(rows).astype(np.float64))
 

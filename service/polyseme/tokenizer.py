@@ -8,7 +8,7 @@ split only if it is not in the vocabulary.
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise, product
 from math import inf, log
@@ -600,26 +600,6 @@ def _resolve_form(word: str, form: str, vocabulary: RowLookup, case: Case) -> Re
     return None
 
 
-def resolve_all(
-    texts: Iterable[str],
-    vocabulary: RowLookup,
-    case: Case = "auto",
-    composes: CanCompose = no_subwords,
-) -> list[ResolvedToken]:
-    """Return one token for each word of a pretokenized sentence, without splitting."""
-    return list(map(_Lexer(vocabulary, case, composes).word_token, texts))
-
-
-def tokenize(
-    text: str,
-    vocabulary: RowLookup,
-    case: Case = "auto",
-    composes: CanCompose = no_subwords,
-) -> list[ResolvedToken]:
-    """Return the tokens of a text; split or compose the words that are not in the vocabulary."""
-    return Tokenized(list(_Lexer(vocabulary, case, composes).tokens(text)), text=text).tokens
-
-
 @dataclass(frozen=True)
 class _Lexer:
     """Makes tokens without a cache and without offsets."""
@@ -831,7 +811,7 @@ def _chunk_tokens(
 
 
 class Tokenizer:
-    """A tokenizer with a cache, which returns the same tokens as `tokenize` and `resolve_all`.
+    """A tokenizer with a cache.
 
     A word contains no white space and does not depend on text beyond adjacent white space. So a
     text is split at white space, and the tokens of each short chunk are cached. Threads may share a

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import Scoring, SentenceArrays, masked_keys, softmax
+from polyseme.engine.attention import Scoring, SentenceArrays, masked_keys, relative_bias, softmax
 from polyseme.engine.layers import Layer, Projection, contextualize
-from polyseme.engine.positions import relative_bias
 
 
 def assert_close(actual, expected):
@@ -63,11 +62,11 @@ def test_relative_bias_of_rows_in_the_middle_of_a_sentence():
 def test_the_cached_position_bias_of_each_length_is_that_of_its_distances():
     table = np.random.default_rng(2).standard_normal((2, 9))
     scoring = Scoring(position_bias=table)
-    for n in (2, 3, 62, 63, 64, 65, 3, 64, 1, 2, 0):
+    for n in (2, 3, 62, 63, 64, 65, 3, 64, 1, 2):
         expected = relative_bias(table, range(n), n)
         found = scoring.bias(range(n), n)
         assert np.array_equal(found, expected)
-        assert n == 0 or not found.flags.writeable
+        assert not found.flags.writeable
     assert Scoring().bias(range(3), 3) is None
 
 

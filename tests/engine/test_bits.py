@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays
+from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays, sinusoids
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme.engine.positions import sinusoids
 from tests.engine.cases import normal, projection, random_layer, random_sentence
 
 EDGES = [1, 2, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.attention import Scoring, SentenceArrays
+from polyseme.engine.attention import Scoring, SentenceArrays, relative_bias, sinusoids
 from polyseme.engine.layers import (
     FeedForward,
     Layer,
@@ -16,7 +16,6 @@ from polyseme.engine.layers import (
     contextualize,
     split_heads,
 )
-from polyseme.engine.positions import relative_bias, sinusoids
 from tests.tiny import full_layer
 
 

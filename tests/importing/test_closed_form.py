@@ -15,7 +15,6 @@ from polyseme.importing.closed_form import (
     FREQUENT,
     MIN_EIGENVALUE,
     POSITION_SHARE,
-    RARE,
     REACH,
     SHARE,
     SPREAD,
@@ -28,6 +27,7 @@ from polyseme.importing.closed_form import (
     nearness,
     sentence_whitening,
 )
+from polyseme.models.model import RARE
 
 
 def test_informativeness_by_hand():

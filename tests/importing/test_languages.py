@@ -11,7 +11,7 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 
-from polyseme.importing.languages import MIN_WORDS, find_language
+from polyseme.importing.words import MIN_WORDS, find_language
 from polyseme.models.reader import read_model
 from tests.importing import files
 

@@ -174,7 +174,7 @@ def tables(draw):
 @pytest.fixture
 def batches(monkeypatch):
     """Set the number of values that are parsed at once."""
-    return partial(monkeypatch.setattr, readers, "_BATCH_VALUES")
+    return partial(monkeypatch.setattr, readers, "BATCH_VALUES")
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from polyseme.importing.tags import find_tag, strip_tags
+from polyseme.importing.words import find_tag, strip_tags
 from tests.importing.files import binary, fasttext, rows, text
 
 TAGGED = {

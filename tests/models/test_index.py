@@ -22,7 +22,7 @@ from polyseme.models.vocabulary import (
     check_index,
     count_lines,
 )
-from polyseme.tokenizer import forms, has_spellings, spelling_key, spellings, tokenize
+from polyseme.tokenizer import forms, has_spellings, spelling_key, spellings
 from tests.models.damage import (
     INDEX,
     VOCABULARY,
@@ -35,6 +35,7 @@ from tests.models.damage import (
 )
 from tests.tiny import WORDS, tiny_model, write_tiny
 from tests.tokenizer.vocabularies import Vocabulary as AllWords
+from tests.tokenizer.vocabularies import tokenize
 
 TEXT = "".join(f"{word}\n" for word in WORDS).encode()
 BUCKETS = "index.npy has buckets that are not contiguous or exceed 64 rows."

@@ -33,9 +33,9 @@ from polyseme.senses.occurrences import (
     recenter,
     surround,
 )
-from polyseme.tokenizer import resolve_all, tokenize
 from tests.operations.calls import senses_in
 from tests.tiny import VECTORS, WORDS, full_layer, tiny_model, write_tiny
+from tests.tokenizer.vocabularies import resolve_all, tokenize
 
 
 def expected_occurrence(model, tokens, place):

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import Tokenizer, tokenize, words
-from tests.tokenizer.vocabularies import PROPERTY, texts
+from polyseme.tokenizer import Tokenizer, words
+from tests.tokenizer.vocabularies import PROPERTY, texts, tokenize
 
 ENTRIES = """
 <user> <url> c++ C# tcp/ip 24/7 <3 :) :-D .NET AT&T and/or rock'n'roll e-mail #hashtag @user w/o

@@ -2,16 +2,9 @@
 
 import pytest
 
-from polyseme.tokenizer import (
-    MAX_WORD_LENGTH,
-    Tokenizer,
-    resolve,
-    resolve_all,
-    spellings,
-    tokenize,
-)
+from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenizer, resolve, spellings
 from tests.tokenizer.hostile import TEXTS, Work
-from tests.tokenizer.vocabularies import Vocabulary
+from tests.tokenizer.vocabularies import Vocabulary, resolve_all, tokenize
 
 SIZE = 2000
 GROWTH = 9

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import polyseme
 from polyseme.client import LocalModel
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import FORMS, NUMBER_FORMS, Tokenizer, resolve, resolve_all, tokenize
+from polyseme.tokenizer import FORMS, NUMBER_FORMS, Tokenizer, resolve
 from tests.pages import section
-from tests.tokenizer.vocabularies import PROPERTY
+from tests.tokenizer.vocabularies import PROPERTY, resolve_all, tokenize
 
 SECTION = section("languages.md", "Invisible characters and other spellings")
 

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import is_unspaced, resolve_all, tokenize, words
+from polyseme.tokenizer import is_unspaced, words
 from tests.tokenizer.vocabularies import (
     PROPERTY,
     Vocabulary,
+    resolve_all,
     texts_with_vocabularies,
+    tokenize,
     word_spans,
 )
 

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import Tokenizer, no_subwords, resolve_all, tokenize, words
-from tests.tokenizer.vocabularies import GAP, PROPERTY, Vocabulary, texts, texts_with_vocabularies
+from polyseme.tokenizer import Tokenizer, no_subwords, words
+from tests.tokenizer.vocabularies import (
+    GAP,
+    PROPERTY,
+    Vocabulary,
+    resolve_all,
+    texts,
+    texts_with_vocabularies,
+    tokenize,
+)
 
 cases = st.sampled_from(["auto", "exact", "lower"])
 

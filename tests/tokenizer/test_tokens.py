@@ -4,14 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import Tokenizer, resolve, resolve_all, tokenize, words
+from polyseme.tokenizer import Tokenizer, resolve, words
 from tests.tokenizer.vocabularies import (
     AWKWARD,
     GAP,
     PROPERTY,
     Vocabulary,
+    resolve_all,
     texts,
     texts_with_vocabularies,
+    tokenize,
     unbroken,
     word_spans,
 )

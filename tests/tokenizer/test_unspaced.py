@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenizer, resolve_all, segments, tokenize
-from tests.tokenizer.vocabularies import PROPERTY, Vocabulary
+from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenizer, segments
+from tests.tokenizer.vocabularies import PROPERTY, Vocabulary, resolve_all, tokenize
 
 KNOWN = ("の", "は", "に", "私", "銀行", "行", "銀", "行った", "50", "周年", "kg", "did", "n't")
 

@@ -4,7 +4,15 @@ import regex
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import has_spellings, is_compound, spelling_key, words
+from polyseme.tokenizer import (
+    Tokenized,
+    _Lexer,
+    has_spellings,
+    is_compound,
+    no_subwords,
+    spelling_key,
+    words,
+)
 
 PROPERTY = settings(
     deadline=None,
@@ -40,6 +48,16 @@ class Vocabulary:
     def candidates(self, key):
         self.lookup_cost += 1 + len(key)
         return self.keys.get(key, [])
+
+
+def tokenize(text, vocabulary, case="auto", composes=no_subwords):
+    """The tokens of a text, without a cache."""
+    return Tokenized(list(_Lexer(vocabulary, case, composes).tokens(text)), text=text).tokens
+
+
+def resolve_all(texts, vocabulary, case="auto", composes=no_subwords):
+    """One token for each word of a list, without a cache."""
+    return list(map(_Lexer(vocabulary, case, composes).word_token, texts))
 
 
 def word_spans(text, tokens):

@@ -17,7 +17,7 @@ from polyseme.importing.weights import in_closed_form, sorted_by_frequency
 from polyseme.models.model import Model
 from polyseme.operations.encode import stacks
 from polyseme.progress import SILENT, Progress
-from polyseme.tokenizer import ResolvedToken, resolve_all
+from polyseme.tokenizer import ResolvedToken
 from polyseme_lab.evaluation.datasets import (
     OccurrenceVectors,
     TokenizedOccurrence,
@@ -72,7 +72,7 @@ def systems(model: Model, names: Collection[str] | None = None) -> dict[str, Sys
 
 
 def _resolve(model: Model, words: Iterable[str]) -> list[ResolvedToken]:
-    return resolve_all(words, model.vocabulary, composes=model.composes)
+    return model.tokenizer.look_up([*words])
 
 
 def knows(model: Model, words: Iterable[str]) -> list[bool]:

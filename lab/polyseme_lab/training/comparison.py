@@ -15,7 +15,6 @@ from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.models.model import Model
 from polyseme.progress import Progress, ProgressBar
-from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, Words
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, centroid_f1
 from polyseme_lab.evaluation.results import ResultRow, Results
@@ -102,7 +101,7 @@ def pseudoword_f1(
     """Return the macro-F1 of the nearest centroid for each reader and each pair. -> [p] each"""
     scores: dict[str, list[float]] = {name: [] for name in readers}
     for pair in pairs:
-        both = model.sentence(resolve_all(pair.words, model.vocabulary, composes=model.composes))
+        both = model.sentence(model.tokenizer.look_up(pair.words))
         shown = {name: with_mean(reader, both) for name, reader in readers.items()}
         for name, table in tabulate(model, shown, pair.occurrences).items():
             vectors = unit(table(pair.occurrences))

@@ -13,7 +13,7 @@ from polyseme.engine.arrays import Integers
 from polyseme.errors import counted, listed
 from polyseme.models.model import Model
 from polyseme.progress import Progress
-from polyseme.tokenizer import ResolvedToken, resolve_all, tokenize
+from polyseme.tokenizer import ResolvedToken, Tokenizer
 from polyseme.tokenizer import words as split_words
 from polyseme_lab.files import sha256
 from polyseme_lab.training.config import TrainingConfig
@@ -152,7 +152,7 @@ class Lexicon:
         for start, end in split_words(text):
             chunk = text[start:end]
             if chunk not in self._pieces:
-                tokens = tokenize(chunk, self.model.vocabulary, composes=self._composes)
+                tokens = self._tokenizer.look_up(chunk)
                 self._pieces[chunk] = tuple(
                     (self._entry(token), self._of_word(token.text.lower())) for token in tokens
                 )
@@ -173,12 +173,13 @@ class Lexicon:
 
     def _of_word(self, word: str) -> int:
         if word not in self._words:
-            (token,) = resolve_all([word], self.model.vocabulary, composes=self._composes)
+            (token,) = self._tokenizer.look_up([word])
             self._words[word] = self._entry(token)
         return self._words[word]
 
-    def _composes(self, spelling: str) -> bool:
-        return self.composing and self.model.composes(spelling)
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        return self.model.tokenizer if self.composing else self.model.plain_tokenizer
 
     def _entry(self, token: ResolvedToken) -> int:
         """Return the entry of a token; each row and each composed spelling has its own entry."""

@@ -12,7 +12,7 @@ from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import tokenize, words_of
+from polyseme.tokenizer import words_of
 from polyseme_lab.files import read_lines
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.corpus import sample_held_out
@@ -86,7 +86,7 @@ class _WordRows(dict[str, list[int]]):
     def __missing__(self, word: str) -> list[int]:
         size = self._model.manifest.vocabulary_size
         self[word] = rows = []
-        for token in tokenize(word, self._model.vocabulary, composes=self._model.composes):
+        for token in self._model.tokenizer.look_up(word):
             row, spelling = token.row, token.composed
             if row is None and spelling is not None:
                 if spelling not in self._composed and len(self._composed) < MAX_COMPOSED:

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polyseme.engine.attention import sinusoids
 from polyseme.engine.layers import Layer
-from polyseme.engine.positions import sinusoids
 from polyseme.errors import CommandError
 from polyseme.models.manifest import LayerEntry, ResidualEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers

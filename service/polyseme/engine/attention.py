@@ -6,19 +6,19 @@ product for each sentence of a stack, so the bits are those of the sentence alon
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from polyseme.engine.arrays import Flags, Floats, Integers
-from polyseme.engine.positions import relative_bias
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
 
 BLOCK = 256
 """Maximum rows of scores per matrix product. It is constant, because the last bits of a product
 depend on its number of rows."""
 _CACHED_LENGTH = 64
-"""Position biases are cached up to this sentence length: at most 1.4 MB a layer of four heads."""
+"""Position biases are cached up to this sentence length: 64 kB a layer of four heads."""
+_FLOAT64: np.dtype[Any] = np.dtype(np.float64)
 _SAFE_TOTALS = (1e-26, 1e30)
 """The range of sums of exponentials in which float32 loses no significant term."""
 
@@ -41,22 +41,17 @@ class SentenceArrays(NamedTuple):
 
     def stack(self, start: int, count: int, n: int) -> "SentenceArrays":
         """Return B consecutive sentences of n tokens as a stack of views. [N] -> [B, n]"""
-        part, shape = slice(start, start + count * n), (count, n)
-        bias = None if self.word_bias is None else self.word_bias[part].reshape(shape)
-        return SentenceArrays(
-            self.vectors[part].reshape(*shape, self.vectors.shape[-1]),
-            self.known[part].reshape(shape),
-            self.words[part].reshape(shape),
-            bias,
-        )
+        parts = (x if x is None else x[start : start + count * n] for x in self)
+        stack: list[Any] = [x if x is None else x.reshape(count, n, *x.shape[1:]) for x in parts]
+        return SentenceArrays(*stack)
 
     def select(self, index: int | list[int] | None) -> "SentenceArrays":
         """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]
 
         None makes a stack of a sentence. [n] -> [1, n]
         """
-        bias = None if self.word_bias is None else self.word_bias[index]
-        return SentenceArrays(self.vectors[index], self.known[index], self.words[index], bias)
+        chosen: list[Any] = [x if x is None else x[index] for x in self]
+        return SentenceArrays(*chosen)
 
 
 @dataclass(frozen=True)
@@ -74,25 +69,20 @@ class Scoring:
     """[h], the factor of the word bias in each head; 1 if None"""
 
     @cached_property
-    def _biases(self) -> dict[int, Floats]:
-        """The cached position biases by sentence length."""
-        return {}
+    def _bias(self) -> Floats:
+        """The position bias of a sentence of _CACHED_LENGTH tokens. [h, n, n]"""
+        n, table = _CACHED_LENGTH, cast("Floats", self.position_bias)
+        bias = np.ascontiguousarray(relative_bias(table, range(n), n))
+        bias.setflags(write=False)
+        return bias
 
     def bias(self, rows: range, n: int) -> Floats | None:
-        """Return the position bias of b rows of scores, None without one. -> [h, b, n]
-
-        `rows` must be all rows if n is at most _CACHED_LENGTH.
-        """
+        """Return the position bias of b rows of scores, None without one. -> [h, b, n]"""
         if self.position_bias is None:
             return None
         if n > _CACHED_LENGTH:
             return relative_bias(self.position_bias, rows, n)
-        bias = self._biases.get(n)
-        if bias is None:
-            bias = np.ascontiguousarray(relative_bias(self.position_bias, range(n), n))
-            bias.setflags(write=False)
-            self._biases[n] = bias
-        return bias
+        return self._bias[:, rows.start : rows.stop, :n]
 
     def weights(
         self,
@@ -203,3 +193,35 @@ def attend(
 def key_scale(k: int) -> float:
     """Return 1/√k, the scale of scaled dot-product attention."""
     return 1 / math.sqrt(k)
+
+
+def relative_bias(table: Floats, rows: range, n: int) -> Floats:
+    """Return the bias of each pair of tokens by its clamped distance. [h, 2R+1] -> [h, b, n]
+
+    The bias of query i in `rows` and key j is `table[:, clip(j − i, −R, R) + R]`: a number for each
+    distance, as in T5 (Raffel et al. 2020, §2.1), but without buckets. The result is a read-only
+    view of h·(b+n−1) numbers.
+    """
+    reach = table.shape[1] // 2
+    # The distances of the last row come first.
+    distances = np.arange(1 - rows.stop, n - rows.start).clip(-reach, reach)
+    line = table.take(distances + reach, axis=1)
+    return np.lib.stride_tricks.sliding_window_view(line, n, axis=1)[:, ::-1]
+
+
+def sinusoids(n: int, d: int, length: float = 1, dtype: np.dtype[Any] = _FLOAT64) -> Floats:
+    """Return a vector of the same length for each position. -> [n, d], read-only
+
+    Each vector has the interleaved sines and cosines of Vaswani et al. 2017, §3.5.
+    """
+    return _sinusoid_table(max(512, 1 << n.bit_length()), d, length, dtype)[:n]
+
+
+@lru_cache(maxsize=16)
+def _sinusoid_table(rows: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
+    rates = 10_000.0 ** (-2.0 * np.arange((d + 1) // 2) / d)
+    angles = np.arange(rows)[:, None] * rates
+    pairs = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    table: Floats = (length * unit(pairs.reshape(rows, -1)[:, :d])).astype(dtype)
+    table.setflags(write=False)
+    return table

@@ -20,8 +20,8 @@ from polyseme.engine.attention import (
     attend,
     key_scale,
     masked_keys,
+    sinusoids,
 )
-from polyseme.engine.positions import scaled_sinusoids
 
 NormPlace: TypeAlias = Literal["none", "before", "after"]
 """The position of layer norm: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
@@ -119,7 +119,7 @@ class Residual:
     """`none`: o. `add`: x + o. `unit`: unit(o) + share·unit(x) + position_share·p.
 
     x is the layer's input, o the output of attention, p a unit vector that depends only on the
-    position (`positions.sinusoids`). Because of p, two occurrences of a word in equal contexts get
+    position (`sinusoids`). Because of p, two occurrences of a word in equal contexts get
     different vectors ("apple eats apple"). If the first two terms are zero, so is the result.
     """
 
@@ -152,7 +152,7 @@ class Residual:
             total[~safe] = rescale(output[~safe], 1) + rescale(x[~safe], share)
             content = safe[..., None, None] | total.any(axis=-1, keepdims=True)
         if self.position_share:
-            position = scaled_sinusoids(n, d, self.position_share, x.dtype)
+            position = sinusoids(n, d, self.position_share, x.dtype)
             np.add(total, position, out=total, where=content)
         return total
 
@@ -340,7 +340,7 @@ class Layer:
             if term == "residual" and residual.kind != "none":
                 shares[..., column] = np.vecdot(wide, mixed) * input_scale
             elif term == "position" and residual.kind == "unit":
-                position = scaled_sinusoids(n, d, residual.position_share, x.dtype)
+                position = sinusoids(n, d, residual.position_share, x.dtype)
                 shares[..., column] = np.vecdot(position.astype(np.float64), mixed)
             elif term == "bias" and output.bias is not None:
                 shares[..., column] = np.vecdot(output.bias.astype(np.float64), mixed) * scale
@@ -438,28 +438,22 @@ def contextualize(
     # `require_finite` detects an overflow, so NumPy's warnings are redundant.
     with np.errstate(all="ignore"):
         for index, layer in enumerate(layers):
-            recorded: dict[Recorded, Floats] = {}
             names = record if of_layers is None or index in of_layers else ()
-            projected = {"queries", "keys", "values", "scores"}.intersection(names)
-            made: dict[str, Floats] = {}
-            if projected or "contributions" in names:
+            made: dict[str, Floats | None] = {}
+            if not {"queries", "keys", "values", "scores", "contributions"}.isdisjoint(names):
                 queries, keys, values = layer.project(x, sentence)
                 made |= {"queries": queries, "keys": keys, "values": values}
-                if "scores" in projected:
-                    made["scores"] = queries @ keys.swapaxes(-2, -1)
-                recorded = {name: made[name] for name in projected}  # type: ignore[misc]
+            if "scores" in names:
+                made["scores"] = queries @ keys.swapaxes(-2, -1)
             keep = "weights" in names or "contributions" in names
             own_share = share if index == last else None
             result = layer(x, sentence, keep_weights=keep, share=own_share)
+            made["weights"] = result.weights
             if "contributions" in names:
                 terms = other_terms(layers)
-                recorded["contributions"] = layer.contributions(
-                    x, made["values"], result, terms, own_share
-                )
-            if "weights" in names and result.weights is not None:
-                recorded["weights"] = result.weights
+                made["contributions"] = layer.contributions(x, values, result, terms, own_share)
             x, attended = result.output, result.attended
-            records.append(recorded)
+            records.append({name: made[name] for name in names})  # type: ignore[misc]
     require_finite(x)
     for recorded in records:
         for array in recorded.values():

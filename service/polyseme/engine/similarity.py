@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.engine.arrays import SAFE_LENGTHS, Floats, Integers, unit
 
 Table: TypeAlias = Floats | NDArray[np.int8]
 """A table of vectors [V, d]; int8 rows come without their scales, which do not change cosines."""
@@ -15,8 +15,6 @@ _PIECE = 1 << 19
 """Number of values of a table that are converted at once; they fit into the processor's cache."""
 _COLUMNS = 1024
 """Minimum number of columns whose maxima give a lower bound of the k-th best similarity."""
-_LEAST, _MOST = np.float32(2.0**-50), np.float32(2.0**50)
-"""The range of norms whose squares neither overflow nor underflow in float32."""
 _FLOAT16_DIVISOR = np.float32(2.0**112)
 """The factor by which `_widen` divides float16 values."""
 
@@ -105,7 +103,8 @@ def _exactly(query: Floats, table: Table, rows: Integers) -> Floats:
 
 def _unsafe(table_norms: Floats) -> Integers:
     """Return the rows outside the range of float32 arithmetic, zero rows included. [V] -> [c]"""
-    rows: Integers = np.flatnonzero(~((table_norms >= _LEAST) & (table_norms <= _MOST)))
+    least, most = SAFE_LENGTHS
+    rows: Integers = np.flatnonzero(~((table_norms >= least) & (table_norms <= most)))
     return rows
 
 

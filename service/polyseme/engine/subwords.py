@@ -157,18 +157,15 @@ def _known(ngrams: NDArray[np.uint32] | None, hashes: NDArray[np.uint32]) -> tup
     return ngrams.take(indices, mode="clip") == hashes, indices
 
 
-def distinct_ngrams(
-    words: Sequence[str], min_n: int, max_n: int
-) -> tuple[NDArray[np.uint32], Integers]:
-    """Return the hash of each n-gram of some words, and its number of occurrences. -> [G], [G]
+def distinct_ngrams(words: Sequence[str], min_n: int, max_n: int) -> NDArray[np.uint32]:
+    """Return the hash of each n-gram of some words. -> [G]
 
     The n-grams that occur most often come first; of equally many, the one that occurs first. So the
     order does not depend on the letters, only on where the same letters are.
     """
     together = np.concatenate([np.empty(0, np.uint32), *_hashes_at_once(words, min_n, max_n)])
     ngrams, firsts, counts = np.unique(together, return_index=True, return_counts=True)
-    order = np.lexsort((firsts, -counts))
-    return ngrams[order], counts[order]
+    return ngrams[np.lexsort((firsts, -counts))]
 
 
 def _hashes_at_once(words: Sequence[str], min_n: int, max_n: int) -> Iterator[NDArray[np.uint32]]:

@@ -9,9 +9,15 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from polyseme.engine.arrays import Floats, require_finite
-from polyseme.engine.attention import Scoring, SentenceArrays, masked_keys, softmax
+from polyseme.engine.attention import (
+    Scoring,
+    SentenceArrays,
+    masked_keys,
+    relative_bias,
+    sinusoids,
+    softmax,
+)
 from polyseme.engine.layers import Layer, Projection, contextualize, split_heads
-from polyseme.engine.positions import relative_bias, sinusoids
 
 FORMULAS = {
     "embeddings": "X",
@@ -198,11 +204,11 @@ def trace_embeddings(
     The head axis and the errors are those of `trace_layer`.
     """
     x = embeddings.astype(np.float64)
-    query, key, value = (
+    query, key, value, output = (
         Projection(None if weight is None else weight.astype(np.float64))
-        for weight in (weights.query, weights.key, weights.value)
+        for weight in (weights.query, weights.key, weights.value, weights.output)
     )
-    layer = Layer(heads, query, key, value, Projection(weights.output), scoring=Scoring(scale))
+    layer = Layer(heads, query, key, value, output, scoring=Scoring(scale))
     formulas = _formulas(layer)
     if weights.columns:
         formulas = {name: _TRANSPOSED.sub(r"\1ᵀ", formula) for name, formula in formulas.items()}
@@ -211,19 +217,14 @@ def trace_embeddings(
         step("embeddings", x, "given")
         origins: list[Origin] = [
             ("copy", "embeddings")
-            if weight is None
+            if getattr(weights, name) is None
             else ("product", "embeddings", f"{name}_weight")
-            for name, weight in (
-                ("query", query.weight),
-                ("key", key.weight),
-                ("value", value.weight),
-            )
+            for name in ("query", "key", "value")
         ]
         context = _attend(layer.project(x, sentence), origins, sentence, layer.scoring, step)
         joined = _join_heads(context, step)
-        if weights.output is not None:
-            product = joined @ weights.output.astype(np.float64)
-            step("output", product, "product", step.last, "output_weight")
+        if output.weight is not None:
+            step("output", joined @ output.weight, "product", step.last, "output_weight")
     return step.steps
 
 

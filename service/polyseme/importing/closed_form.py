@@ -16,12 +16,10 @@ from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, FeatureProjection, Layer, Projection, Residual
 from polyseme.engine.quantization import Rows
-from polyseme.models.model import log_smooth_inverse_frequency
+from polyseme.models.model import RARE, log_smooth_inverse_frequency
 
 REACH = 16
 """The largest distance between positions; larger distances count as this one."""
-RARE = 1e-3
-"""The relative frequency p at which s = RARE / (RARE + p) is 0.5."""
 EXPONENT = -0.375
 """The exponent of the eigenvalues: 0 keeps the covariance, −0.5 makes it the identity."""
 SPREAD = 0.2

@@ -16,12 +16,10 @@ from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.errors import counted
 from polyseme.importing.closed_form import sentence_whitening
 from polyseme.importing.files import VectorFile
-from polyseme.importing.languages import find_language
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
 from polyseme.importing.readers.base import CHANGED, Reader, Scan
 from polyseme.importing.subwords import fit_subwords
-from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
     FILE_COUNTS,
@@ -33,6 +31,7 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
+from polyseme.importing.words import find_language, find_tag, strip_tags
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models
@@ -120,9 +119,9 @@ def _read(
             f" {shlex.quote(tag)} removes it."
         )
     progress.say(f"{len(scan.words):,} words of dimension {scan.dimension}.")
-    stored = stored_weights(options, len(scan.words), scan.dimension)  # invalid ones fail early
-    if scan.counts is None:
-        check_word_bias(stored, options, scan.words)
+    stored = stored_weights(
+        options, scan.words, scan.dimension, scan.counts
+    )  # invalid ones fail early
     with progress.stage("reading", size) as bar:
         vectors, subwords = reader.rows(scan, bar)
         bar.reach(size, len(scan.words))
@@ -283,11 +282,17 @@ def _senses(
     return compute
 
 
-def check_word_bias(
-    stored: ImportedLayers | None, options: ImportOptions, words: Sequence[str]
-) -> None:
-    """Raise ImportProblem for weights that words without counts cannot have."""
-    if stored and stored.lacks_word_bias and not options.texts:
+def stored_weights(
+    options: ImportOptions, words: Sequence[str], width: int, counts: NDArray[np.int64] | None
+) -> ImportedLayers | None:
+    """Return the weights of `--weights`, or None.
+
+    Raises ImportProblem for weights that words without counts cannot have.
+    """
+    if not options.weights:
+        return None
+    stored = read_weights(options.weights, width, len(words), options.heads, options.convention)
+    if stored.lacks_word_bias and counts is None and not options.texts:
         by_rank = sorted_by_frequency(words) if options.sorted is None else options.sorted
         if not by_rank:
             raise ImportProblem(
@@ -295,10 +300,4 @@ def check_word_bias(
                 " sorted by frequency.",
                 "sorted",
             )
-
-
-def stored_weights(options: ImportOptions, words: int, width: int) -> ImportedLayers | None:
-    """Return the weights of `--weights`, or None."""
-    if not options.weights:
-        return None
-    return read_weights(options.weights, width, words, options.heads, options.convention)
+    return stored

@@ -11,14 +11,10 @@ from numpy.typing import ArrayLike
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.subwords import MIN_WORDS, Subwords
-from polyseme.importing.importer import (
-    VectorTable,
-    check_word_bias,
-    stored_weights,
-    write_table,
-)
+from polyseme.importing.importer import VectorTable, stored_weights, write_table
 from polyseme.importing.options import ImportOptions
-from polyseme.importing.readers.base import MAX_DIMENSION, MAX_WORD_BYTES, convert
+from polyseme.importing.readers.base import MAX_WORD_BYTES, convert
+from polyseme.models.manifest import MAX_WIDTH
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.progress import SILENT, Progress
@@ -39,9 +35,7 @@ def model_of_vectors(
     table = table_of(vectors, words, options)
     if options.subwords and table.subwords is None and len(table.words) < MIN_WORDS:
         raise ValueError(f"subwords need at least {MIN_WORDS:,} words.")
-    stored = stored_weights(options, *table.vectors.shape)
-    if table.counts is None:
-        check_word_bias(stored, options, table.words)
+    stored = stored_weights(options, table.words, table.vectors.shape[1], table.counts)
     table = replace(table, stored=stored)
     with TemporaryDirectory(prefix="polyseme-") as folder:
         path = Path(folder) / name
@@ -105,8 +99,8 @@ def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:
         raise ValueError("The vectors have different lengths.") from None
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
         raise ValueError("The vectors must be a two-dimensional array of numbers, [V, d].")
-    if not 1 <= matrix.shape[1] <= MAX_DIMENSION:
-        raise ValueError(f"Vectors of 1 to {MAX_DIMENSION} numbers are supported.")
+    if not 1 <= matrix.shape[1] <= MAX_WIDTH:
+        raise ValueError(f"Vectors of 1 to {MAX_WIDTH} numbers are supported.")
     with np.errstate(over="ignore"):
         vectors: Floats = matrix.astype(np.float32, copy=False)
     if not np.isfinite(vectors).all():

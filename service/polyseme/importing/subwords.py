@@ -6,6 +6,7 @@ n-grams predicts the direction of its vector. docs/decisions/0021 has the measur
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ _COLUMNS = 16
 """Number of columns to solve at once, which limits the memory."""
 _ROWS_AT_ONCE = 4096
 _MAX_NORM = 1e30
+_dot = partial(np.einsum, "bc,bc->c")
+"""Return the dot product of each pair of columns. [B, c], [B, c] -> [c]"""
 
 
 def fit_subwords(
@@ -57,7 +60,7 @@ def fit_subwords(
     if len(rows) < MIN_WORDS:
         return None
     fitted = [words[row] for row in rows.tolist()]
-    ngrams = distinct_ngrams(fitted, *NGRAMS)[0][: max_rows or max(len(rows), MIN_ROWS)]
+    ngrams = distinct_ngrams(fitted, *NGRAMS)[: max_rows or max(len(rows), MIN_ROWS)]
     design = _design(fitted, ngrams)
     # The columns of the solution replace those of the targets.
     table = np.empty((max(design.shape), vectors.shape[1]), np.float32)
@@ -165,9 +168,3 @@ def _solutions(design: "sparse.csr_array", targets: Floats) -> Iterator[Floats]:
         previous, product = product, _dot(residual, scaled)
         direction *= product / np.where(previous > 0, previous, 1)
         direction += scaled
-
-
-def _dot(a: Floats, b: Floats) -> Floats:
-    """Return the dot product of each pair of columns. [B, c], [B, c] -> [c]"""
-    result: Floats = np.einsum("bc,bc->c", a, b)
-    return result

@@ -21,7 +21,7 @@ from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import Manifest
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import ContextProjection, output_width
-from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
+from polyseme.tokenizer import ResolvedToken, Tokenizer
 
 _ROW, _KEY = (itemgetter(ResolvedToken._fields.index(name)) for name in ("row", "key"))
 """Fields of a token; `itemgetter` reads them in half the time of `attrgetter`."""
@@ -104,15 +104,12 @@ class Model:
         """
         return as_floats(self.rows)
 
-    @property
-    def composes(self) -> CanCompose:
-        """A function that returns whether the subwords compose a vector for a spelling."""
-        return self.subwords.composes if self.subwords else no_subwords
-
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of this model."""
-        return Tokenizer(self.vocabulary, self.composes)
+        if self.subwords is None:
+            return self.plain_tokenizer
+        return Tokenizer(self.vocabulary, self.subwords.composes)
 
     @cached_property
     def plain_tokenizer(self) -> Tokenizer:

@@ -204,7 +204,7 @@ def _residual(graph: _Graph, residual: Residual, x: str, output: str, n: str, d:
 
 
 def _sinusoids(graph: _Graph, n: str, d: int) -> str:
-    """Add the unit vectors of `positions.sinusoids`. -> [n, d]"""
+    """Add the unit vectors of `attention.sinusoids`. -> [n, d]"""
     rates = 10_000.0 ** (-2.0 * np.arange((d + 1) // 2) / d)
     positions = graph("Cast", graph("Range", 0, n, 1), to=onnx.TensorProto.FLOAT)
     angles = graph("Mul", graph("Unsqueeze", positions, [1]), rates)

@@ -205,7 +205,6 @@ class _FolderReader:
     verify: bool
 
     def vocabulary(self) -> Vocabulary:
-        """Map the vocabulary and its index."""
         with self.open(VOCABULARY) as text, self.open(INDEX) as index:
             if self.verify:
                 self.verify_checksum(text, VOCABULARY)
@@ -229,7 +228,6 @@ class _FolderReader:
         return QuantizedRows(table, self.array(SCALES_OF[name], SCALE, (len(table),)))
 
     def subwords(self, entry: SubwordsEntry) -> Subwords:
-        """Map the subwords."""
         subwords = Subwords(self.rows(SUBWORDS, None), entry.min_n, entry.max_n)
         if entry.coverage is None:
             return subwords

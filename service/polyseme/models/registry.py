@@ -227,7 +227,7 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
         except OSError:
             raise ModelFolderError("The folder of models cannot be read by this user.") from None
         for entry in entries:
-            if re.fullmatch(NAME_PATTERN, entry.name) and _has_manifest(entry):
+            if re.fullmatch(NAME_PATTERN, entry.name) and file_version(entry / MANIFEST):
                 folders[entry.name] = entry
     return folders
 
@@ -236,13 +236,6 @@ def _is_folder(path: Path) -> bool:
     """Return whether a path is a folder; False if this user may not access it."""
     try:
         return path.is_dir()
-    except OSError:
-        return False
-
-
-def _has_manifest(path: Path) -> bool:
-    try:
-        return (path / MANIFEST).is_file()
     except OSError:
         return False
 

@@ -295,12 +295,10 @@ class _Writer:
             file.write(save_tensors(tensors))
 
     def manifest(self, details: dict[str, Any]) -> Manifest:
-        """Return the manifest of the files."""
         files = dict(sorted(self.files.items()))
         return Manifest(name=self.folder.name, files=files, **details)
 
     def commit(self, manifest: Manifest) -> None:
-        """Replace the manifest."""
         content = manifest.model_dump()
         if manifest.base is None:
             del content["base"]

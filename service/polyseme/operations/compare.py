@@ -96,6 +96,9 @@ class OccurrenceRequest(Request[None]):
         return self
 
 
+Occurrences: TypeAlias = Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)]
+
+
 @dataclass(frozen=True)
 class AttendedToken:
     """A token that the occurrence attends to."""
@@ -233,12 +236,12 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     vectors = [encoded[index] for index in range(len(encoded))]
     compared = []
     with stage("neighbors"):
-        rows = [_rows(model, tokens) for tokens in tokens_of]
+        rows = [spelled_rows(model, tokens) for tokens in tokens_of]
         for text, token, static, contextual, query, weights in vectors:
             current_budget().check()
             order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED].tolist()
             attended = [(tokens_of[text][i], float(weights[i])) for i in order if weights[i] > 0]
-            static_near = model.neighbors(static, k, _rows(model, [token]))
+            static_near = model.neighbors(static, k, spelled_rows(model, [token]))
             contextual_near = model.neighbors(query, k, rows[text])
             compared.append(
                 ComparedOccurrence(
@@ -295,7 +298,6 @@ class TokenFinder:
 
     def __init__(self, text: Text, tokens: Sequence[ResolvedToken]) -> None:
         self._text, self._tokens = text, tokens
-        self._texts = [token.text for token in tokens]
         self._starts = [token.start or 0 for token in tokens]
         self._ends = [token.end or 0 for token in tokens]
 
@@ -344,8 +346,8 @@ class TokenFinder:
     def _indices(self, *, exact: bool) -> dict[str, list[int]]:
         """Return the indices of the tokens of each text."""
         indices: dict[str, list[int]] = {}
-        for index, text in enumerate(self._texts):
-            indices.setdefault(comparable(text, exact=exact), []).append(index)
+        for index, token in enumerate(self._tokens):
+            indices.setdefault(comparable(token.text, exact=exact), []).append(index)
         return indices
 
 
@@ -373,7 +375,7 @@ def may_occur(text: Text, forms: Collection[str], *, exact: bool = False) -> boo
     return any(form[:SEARCHED_PREFIX] in text for form in forms)
 
 
-def _rows(model: Model, tokens: Sequence[ResolvedToken]) -> list[int]:
+def spelled_rows(model: Model, tokens: Sequence[ResolvedToken]) -> list[int]:
     """Return the rows of the `spellings` of tokens, which are not their neighbors."""
     words = {token.key or token.text for token in tokens}
     forms = {form for word in words for form, _ in spellings(word, "auto")}

@@ -18,7 +18,6 @@ from polyseme.tokenizer import (
     Resolution,
     ResolvedToken,
     Tokenizer,
-    resolve_all,
 )
 
 _ZERO = 1e-12
@@ -138,6 +137,6 @@ def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken |
         words = [word]  # an imported entry may contain a space
     if len(words) > Tokenizer.PHRASE_WORDS:
         return None
-    tokens = resolve_all(words, model.vocabulary, case, model.composes)
+    tokens = model.tokenizer.look_up(words, case)
     tokens = model.tokenizer.join(tokens, case)
     return None if len(tokens) > 1 or tokens[0].resolution == "oov" else tokens[0]

@@ -6,7 +6,7 @@ Large ones are written in parts: one piece would take the memory of the arrays s
 import io
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -33,21 +33,17 @@ _PART_BYTES, _SLICE = 1 << 18, 3 << 18
 
 def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:
     """Return tokens as JSON objects, without their vocabulary rows."""
-    if sentence.text is None:
-        return [
-            {"text": text, "start": start, "end": end, "key": key, "resolution": resolution}
-            for text, start, end, key, resolution, _, _ in sentence.words
-        ]
+    starts = repeat(None) if sentence.text is None else sentence.starts
     return [
         {
             "text": text,
-            "start": start,
-            "end": start + len(text),
+            "start": start if at is None else at,
+            "end": end if at is None else at + len(text),
             "key": key,
             "resolution": resolution,
         }
-        for start, (text, _, _, key, resolution, _, _) in zip(
-            sentence.starts, sentence.words, strict=True
+        for at, (text, start, end, key, resolution, _, _) in zip(
+            starts, sentence.words, strict=False
         )
     ]
 
@@ -225,7 +221,6 @@ class _Sink(io.RawIOBase):
         self.size = 0
 
     def write(self, content: Any) -> int:
-        """Add some content."""
         self.parts.append(bytes(content))
         self.size += len(content)
         return len(content)

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
 
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, InvalidError, counted
 from polyseme.models.model import Model
-from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
+from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrences, spelled_rows
 from polyseme.operations.encode import record_token_counts, tokenize_text
 from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Phrases
@@ -44,7 +44,7 @@ from polyseme.senses.occurrences import (
     project,
     recenter,
 )
-from polyseme.tokenizer import ResolvedToken, Text, joined, spellings
+from polyseme.tokenizer import ResolvedToken, Text, joined
 
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
@@ -195,9 +195,7 @@ class SensesRequest(Request[Senses]):
     """other forms of the word, such as its plural"""
     case: Matching = "any"
     """match occurrences of the word in `any` case or in `exact` case"""
-    occurrences: Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)] | None = (
-        None
-    )
+    occurrences: Occurrences | None = None
     senses: Annotated[
         Annotated[Literal["auto"], Tag("<name>")]
         | Annotated[int, Field(ge=1, le=MAX_SENSES), Tag("<number>")],
@@ -408,10 +406,7 @@ class SenseDescriber:
         static = np.stack([one.static for one in occurrences])
         self.direction = unit(unit(static).mean(axis=0)[None])[0]
         self.contexts = np.stack([one.context for one in occurrences])
-        keys = {one.token.key for one in occurrences if one.token.key}
-        forms = {form for key in keys for form, _ in spellings(key, "auto")}
-        rows = map(model.vocabulary.row, forms)
-        self.excluded = [row for row in rows if row is not None]
+        self.excluded = spelled_rows(model, [one.token for one in occurrences])
         self.examples: list[Example] = []
 
     def describe(self, clusters: Clusters) -> list[WordSense]:
@@ -495,7 +490,7 @@ def best_keywords(words: Sequence[str], scores: Floats, count: int) -> list[Keyw
 def _notes(
     occurrences: Sequence[WordOccurrence], clusters: Clusters, request: SensesRequest
 ) -> list[str]:
-    notes, count = [], _counted(len(occurrences))
+    notes, count = [], counted(len(occurrences), "occurrence")
     if len(occurrences) < MIN_OCCURRENCES and request.count is None:
         notes.append(f"{count}: too few to tell senses apart, so one is returned.")
     elif len(occurrences) < FEW_OCCURRENCES:
@@ -503,11 +498,9 @@ def _notes(
     if len(clusters.centroids) > 1 and clusters.separation < CLOSE_SENSES:
         notes.append("The senses overlap: their separation is low.")
     if unknown := sum(one.token.key is None for one in occurrences):
-        notes.append(f"{_counted(unknown)} not in the vocabulary: clustered by context, too.")
+        notes.append(
+            f"{counted(unknown, 'occurrence')} not in the vocabulary: clustered by context, too."
+        )
     if any(not one.context.any() for one in occurrences):
         notes.append("Some occurrences have no context with a known word.")
     return notes
-
-
-def _counted(occurrences: int) -> str:
-    return "1 occurrence" if occurrences == 1 else f"{occurrences:,} occurrences"

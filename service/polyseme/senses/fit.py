@@ -24,7 +24,7 @@ from polyseme.senses.occurrences import (
     project,
     surround,
 )
-from polyseme.tokenizer import Text, resolve, resolve_all, words_of
+from polyseme.tokenizer import Text, resolve, words_of
 
 WIDTH = 200
 """The number of dimensions of the projection."""
@@ -120,7 +120,7 @@ def encode_hidden_words(
         for word, occurrences in windows.items():
             sentences = []
             for words, position in occurrences:
-                tokens = resolve_all(words, model.vocabulary, composes=model.composes)
+                tokens = model.tokenizer.look_up(words)
                 tokens[position] = HIDDEN
                 sentences.append(tokens)
             hidden = surround(model, sentences, [[position] for _, position in occurrences])
@@ -151,8 +151,8 @@ def similar_pairs(
     The sizes are frequencies or ranks.
     """
     left = list(words)
-    tokens = resolve_all(left, model.vocabulary, composes=model.composes)
-    vectors = dict(zip(left, unit(model.static(tokens)), strict=True))
+    statics = model.static(model.tokenizer.look_up(left))
+    vectors = dict(zip(left, unit(statics), strict=True))
     pairs = []
     while left:
         word = left.pop()

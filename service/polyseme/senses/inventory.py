@@ -28,7 +28,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
-from polyseme.operations.compare import OccurrenceRequest
+from polyseme.operations.compare import Occurrences
 from polyseme.operations.encode import record_token_counts
 from polyseme.operations.limits import Limits, stage
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
@@ -270,9 +270,7 @@ class ApplySensesRequest(Request["AppliedSenses"]):
     """the inventory that /v1/senses returns with `inventory`"""
     texts: SentenceList | None = None
     """strings or lists of words; every occurrence of the word in them gets a sense"""
-    occurrences: Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)] | None = (
-        None
-    )
+    occurrences: Occurrences | None = None
     model: ModelName = None
 
     @validated(mode="after")

@@ -8,7 +8,6 @@ import pytest
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
-from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.systems import (
     NAMES,
@@ -18,6 +17,7 @@ from polyseme_lab.evaluation.systems import (
     tabulate,
 )
 from tests.tiny import SUBWORDS, VECTORS, deep_model, full_layer, tiny_model, write_tiny
+from tests.tokenizer.vocabularies import resolve_all
 
 SENTENCE = ("end", "bank", "zebra", "river", "Apple")
 OCCURRENCES = [

@@ -6,9 +6,9 @@ import numpy as np
 
 from polyseme.engine.layers import contextualize
 from polyseme.progress import SILENT
-from polyseme.tokenizer import resolve_all
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from tests.models.damage import paths
+from tests.tokenizer.vocabularies import resolve_all
 
 CONTRASTIVE = {
     "steps": 8,

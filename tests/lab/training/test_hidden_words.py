@@ -5,7 +5,6 @@ import pytest
 
 from polyseme.errors import CommandError
 from polyseme.progress import SILENT
-from polyseme.tokenizer import tokenize
 from polyseme_lab.training import hidden_words as module
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import (
@@ -184,7 +183,7 @@ def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
 
 def test_the_rows_are_those_of_the_tokens_of_the_service(tmp_path, model):
     text = "river didn't high-end\tApple unheard www.end.org gnu money"
-    tokens = tokenize(text, model.vocabulary, composes=model.composes)
+    tokens = model.tokenizer.tokens(text)
     table = tokenized(tmp_path, model, text).table(model)
     [rows] = lines(tokenized(tmp_path, model, text))
     np.testing.assert_allclose(table[rows], model.static(tokens), atol=1e-3)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import no_subwords, tokenize
+from polyseme.tokenizer import Tokenizer
 from polyseme_lab.training.corpus import is_held_out
 from polyseme_lab.training.data import (
     Draw,
@@ -22,7 +22,7 @@ from polyseme_lab.training.data import (
     merge_draws,
 )
 from tests.tiny import SUBWORDS, WORDS, tiny_model
-from tests.tokenizer.vocabularies import PROPERTY
+from tests.tokenizer.vocabularies import PROPERTY, tokenize
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def model(tmp_path):
 @given(st.text("aApPlLeE bn'’.-,:3@_/hwt\n", max_size=60))
 def test_a_text_is_tokenized_as_by_the_service(text):
     words = Vocabulary.of(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
-    lexicon = Lexicon(SimpleNamespace(vocabulary=words, composes=no_subwords))
+    lexicon = Lexicon(SimpleNamespace(tokenizer=Tokenizer(words)))
     expected = [token.row for token in tokenize(text, words)]
     found = [entry for entry, _ in lexicon.of_text(text)]
     rows = [token.row for token in lexicon._tokens]
@@ -48,7 +48,7 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model):
     entries = [entry for entry, _ in lexicon.of_text(text)]
     table = lexicon.table()
     rows = np.where(np.array(entries, int) < 0, table.unknown, np.array(entries, int))
-    sentence = model.sentence(tokenize(text, model.vocabulary, composes=model.composes))
+    sentence = model.sentence(model.tokenizer.tokens(text))
     np.testing.assert_array_equal(table.vectors[rows], sentence.vectors)
     np.testing.assert_array_equal(rows != table.unknown, sentence.known)
     known = sentence.known

@@ -20,10 +20,9 @@ from polyseme.engine.quantization import Rows, empty_rows, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.files import Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.models.manifest import Dtype
+from polyseme.models.manifest import MAX_WIDTH, Dtype
 from polyseme.progress import ProgressBar
 
-MAX_DIMENSION = 65_536
 MAX_WORD_BYTES = 4096
 """Longer words are rejected, so that a binary file without separators is not read to its end."""
 BLOCK = 1 << 20
@@ -33,7 +32,7 @@ CHANGED = "The file changed while it was read; import it again."
 BLANK = "is empty"
 REPEATED = "repeats the word of an earlier row"
 _INVALID_NUMBER = "has an invalid number"
-_BATCH_VALUES = 1_000_000
+BATCH_VALUES = 1_000_000
 """Maximum number of values that are parsed at once."""
 _FEW_ROWS = 100
 """Up to this number of rows may be skipped, even if fewer are usable."""
@@ -219,7 +218,7 @@ class RowReader(Reader):
         start = 0
         with self.file.open() as file:
             for batch in _batches(compress(self.read_rows(file), scan.mask), scan.dimension):
-                if start + len(batch) > count or any(row.problem for row in batch):
+                if any(row.problem for row in batch):
                     raise ImportProblem(CHANGED)
                 vectors, problems = self._parse(batch, scan.dimension)
                 for row, problem in zip(batch, problems, strict=True):
@@ -267,9 +266,9 @@ def convert(vectors: Floats, dtype: Dtype) -> Rows:
     return quantize(narrow) if dtype == "int8" else narrow
 
 
-def read_header(line: bytes) -> tuple[int, int]:
-    """Return the vocabulary size and the dimension that the first line of a word2vec file has."""
-    match = HEADER.match(line)
+def read_header(head: bytes) -> tuple[int, int, int]:
+    """Return the vocabulary size and the dimension of a word2vec file, and the end of line 1."""
+    match = HEADER.match(head)
     if not match:
         raise ImportProblem(
             "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
@@ -278,20 +277,20 @@ def read_header(line: bytes) -> tuple[int, int]:
     if count < 1:
         raise ImportProblem(f"Line 1 declares {count} words; there must be at least one.")
     check_dimension(dimension)
-    return count, dimension
+    return count, dimension, match.end()
 
 
 def check_dimension(dimension: int) -> None:
     """Raise ImportProblem for a dimension that is not supported."""
-    if not 1 <= dimension <= MAX_DIMENSION:
+    if not 1 <= dimension <= MAX_WIDTH:
         raise ImportProblem(
-            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_DIMENSION} are supported."
+            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_WIDTH} are supported."
         )
 
 
 def _batches(rows: Iterator[Row], dimension: int) -> Iterator[list[Row]]:
     """Yield lists of rows that have a million values together."""
-    while batch := list(islice(rows, max(_BATCH_VALUES // dimension, 1))):
+    while batch := list(islice(rows, max(BATCH_VALUES // dimension, 1))):
         yield batch
 
 

@@ -51,10 +51,9 @@ class BinaryReader(RowReader, name="word2vec-binary"):
     def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
         """Return whether a header and control characters follow, but no text."""
         # A word of text may have control characters, but few files do.
-        has_values = HEADER.match(as_utf8(head, options)) and CONTROL_OF_VALUES.search(
-            as_utf8(head, options)
-        )
-        return bool(has_values) and not TextReader.recognizes(head, options)
+        text = as_utf8(head, options)
+        has_values = bool(HEADER.match(text) and CONTROL_OF_VALUES.search(text))
+        return has_values and not TextReader.recognizes(head, options)
 
     def dimension(self) -> int:
         """Read the header, and detect the type of the values."""
@@ -73,10 +72,9 @@ class BinaryReader(RowReader, name="word2vec-binary"):
 
     def read_rows(self, file: Decompressed) -> Iterator[Row]:
         """Yield the rows; raise ImportProblem once they are out of step."""
-        count, dimension = read_header(self.head)
+        count, dimension, end = read_header(self.head)
         limit = count if self.options.limit is None else min(count, self.options.limit)
-        header = HEADER.match(self.head)
-        file.read(header.end() if header else 0)
+        file.read(end)
         size = np.dtype(self.dtype).itemsize * dimension
         buffer, start, position, self.line_feeds = b"", 0, 0, 0
         for index in range(limit):

@@ -17,14 +17,15 @@ from polyseme.engine.subwords import Subwords, ngram_hashes
 from polyseme.importing.files import Decompressed
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers.base import (
+    BATCH_VALUES,
     BLOCK,
-    MAX_DIMENSION,
     MAX_WORD_BYTES,
     REPEATED,
     Reader,
     Scan,
     convert,
 )
+from polyseme.models.manifest import MAX_WIDTH
 from polyseme.progress import ProgressBar
 
 _MAGIC = struct.pack("<i", 793712314)
@@ -32,7 +33,6 @@ _OLD_FIELDS = struct.Struct("<12i")
 """dim, ws, epoch, minCount, neg, wordNgrams, loss, model, bucket, minn, maxn, lrUpdateRate"""
 _MAX_WORDS, _MAX_BUCKETS, _MAX_NGRAM = 100_000_000, 1 << 30, 64
 _SUPERVISED, _MAX_VERSION = 3, 12
-_VALUES_AT_ONCE = 1_000_000
 
 
 class _Header(NamedTuple):
@@ -129,7 +129,7 @@ class FastTextReader(Reader, name="fasttext"):
 def _add_ngrams(vectors: NDArray[np.float32], words: Sequence[str], subwords: Subwords) -> None:
     """Replace the own vector of each word by its mean with those of its n-grams. [V, d]"""
     ngrams = np.asarray(subwords.table)
-    count = max(_VALUES_AT_ONCE // ngrams.shape[1], 1)
+    count = max(BATCH_VALUES // ngrams.shape[1], 1)
     for start in range(0, len(words), count):
         some = vectors[start : start + count]
         lengths = subwords.min_n, subwords.max_n
@@ -160,7 +160,7 @@ def _read_header(stream: "_Stream") -> _Header:
     pruned = stream.unpack("q")[0] if new else 0
     if model == _SUPERVISED or labels:
         stream.fail("is a classifier, not a model of words")
-    sizes_valid = 1 <= dimension <= MAX_DIMENSION and 1 <= words <= _MAX_WORDS and entries == words
+    sizes_valid = 1 <= dimension <= MAX_WIDTH and 1 <= words <= _MAX_WORDS and entries == words
     # With `-maxn 0` the minimum keeps its default of 3, and the file has no n-grams.
     ngrams_valid = 0 <= min_n <= _MAX_NGRAM and 0 <= max_n <= _MAX_NGRAM
     buckets_valid = 0 <= buckets <= (_MAX_BUCKETS if min_n <= max_n else 0)
@@ -215,7 +215,7 @@ class _Stream:
     ) -> None:
         """Read as many vectors as `mask` has elements, and store those that it selects. [V, d]"""
         width, end = table.shape[1], 0
-        count = max(_VALUES_AT_ONCE // width, 1)
+        count = max(BATCH_VALUES // width, 1)
         for start in range(0, len(mask), count):
             some = mask[start : start + count]
             position = self.position

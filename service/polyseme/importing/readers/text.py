@@ -61,9 +61,8 @@ class TextReader(RowReader, name="word2vec-text"):
 
     def dimension(self) -> int:
         """Detect the dialect from the first lines."""
-        _, declared = read_header(self.head) if self.has_header else (0, None)
-        header = HEADER.match(self.head) if self.has_header else None
-        lines = self.head[header.end() if header else 0 :].split(self._newline)
+        _, declared, end = read_header(self.head) if self.has_header else (0, None, 0)
+        lines = self.head[end:].split(self._newline)
         if len(lines) > 1 and not self._complete:
             lines.pop()
         lines = [line for line in lines if line.strip()]

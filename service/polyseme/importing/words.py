@@ -1,10 +1,14 @@
-"""Tags of vocabularies, such as `bank_NOUN` and `/c/en/bank`, which words of texts do not have."""
+"""What the words of a file tell: their language, and tags that words of texts do not have.
+
+Tags are such as those of `bank_NOUN` and `/c/en/bank`.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 MIN_SHARE = 0.95
@@ -26,6 +30,49 @@ _KNOWN = (
 _DELIMITERS = ("::", "__", "_", "|", ":", "/", "#", "@", "%", "~", "^", ".", "-", " ")
 _RARE = frozenset(("::", "_", "|", ":", "/", "#", "@", "~", "^"))
 """Delimiters that are rare in words."""
+MIN_WORDS = 300
+"""Minimum number of words with a letter that tell a language."""
+_FIRST, _OTHERS, _REACH = 500, 500, 100_000
+"""The first words, which may be the most frequent ones, and how many are drawn from the others, up
+to a row: in a file that is sorted alphabetically, the first words may be of other languages."""
+_PARTS = 3
+_MIN_LENGTH, _FIRST_CJK = 4, "\u2e80"
+"""Words of fewer letters are of many languages, except in Han and kana."""
+_MAX_RATIO = 1 / 3
+"""Maximum number of words of the second language for each of the first. It is .3 or less in
+vocabularies of one language, more than .35 in mixtures of equal parts."""
+_KANA = regex.compile(r"[\p{Hiragana}\p{Katakana}]")
+_CODES = {"arz": "ar", "ary": "ar", "wuu": "zh", "yue": "zh", "zxx": ""}
+"""Languages that are written like the macrolanguage; zxx are words of no language, as of genes."""
+
+
+def find_language(words: Sequence[str]) -> str | None:
+    """Return the ISO 639 code of the language of words, None if it is not clear.
+
+    Each part of a sample has to be of the language, and far more of its words than of any other.
+    The order of the words does not matter much. Takes a second, most of it for the model.
+    """
+    spellings = [word.lower() for word in words[:_REACH] if any(map(str.isalpha, word))]
+    if len(spellings) < MIN_WORDS:
+        return None
+    others = spellings[_FIRST:]
+    sample = spellings[:_FIRST] + others[:: len(others) // _OTHERS + 1]
+    size = -(-len(sample) // _PARTS)
+    parts = {_classify(" ".join(sample[i : i + size])) for i in range(0, len(sample), size)}
+    longer = [word for word in sample if len(word) >= _MIN_LENGTH or word > _FIRST_CJK]
+    if parts == {"ja"}:  # Japanese words in kanji alone look Chinese
+        longer = [word for word in longer if _KANA.search(word)]
+    votes = [*Counter(map(_classify, longer)).most_common(2), ("", 0), ("", 0)]
+    (language, count), (_, second) = votes[:2]
+    is_clear = parts == {language} and second <= _MAX_RATIO * count
+    return language if language and is_clear else None
+
+
+def _classify(text: str) -> str:
+    from py3langid import classify
+
+    code, _ = classify(text)
+    return _CODES.get(code, str(code))
 
 
 def find_tag(words: Sequence[str]) -> str | None:
@@ -96,13 +143,13 @@ def _is_tag(pattern: str, words: Sequence[str]) -> bool:
     ends = pattern.startswith("^") + pattern.endswith("$")
     compiled = re.compile(pattern)
     results = (compiled.subn("", word) for word in words)
-    rests = [rest for rest, count in results if count == ends and 2 * _letters(rest) >= len(rest)]
+    rests = [
+        rest
+        for rest, count in results
+        if count == ends and 2 * sum(map(str.isalpha, rest)) >= len(rest)
+    ]
     # In a vocabulary in capitals, the end of a phrase is like a tag.
     capitals = "[A-Z]" in pattern and 2 * sum(map(str.isupper, rests)) > len(rests)
     distinct = len(set(filter(None, rests)))
     several = distinct > max(1, len(words) // 10)
     return several and not capitals and len(rests) >= MIN_SHARE * len(words)
-
-
-def _letters(word: str) -> int:
-    return sum(map(str.isalpha, word))
