@@ -24,7 +24,7 @@ from polyseme.errors import counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.options import EncodeOptions
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
@@ -190,7 +190,7 @@ def bulk(
         bar.reach(int(now.bytes_read), now.rows)
 
     try:
-        with exit_on_signals(), ConsoleProgress().stage("encoding", size) as bar:
+        with exit_on_signals(), Progress().stage("encoding", size) as bar:
             outcome = run(job, files, write, on_progress)
     except (KeyboardInterrupt, SystemExit) as stop:
         message = (

@@ -21,8 +21,7 @@ from polyseme.client.errors import error_of_response, malformed_response, media_
 from polyseme.client.results import (
     ModelFacts,
     Sentence,
-    read_model_facts,
-    read_models,
+    model_facts,
     read_sentences,
     require,
 )
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     import httpx
 
 JSON, NPZ = "application/json", "application/x-npz"
-BATCH_SENTENCES = 64
-BATCH_BYTES = 64 << 10
 _T = TypeVar("_T")
 
 
@@ -56,8 +53,8 @@ class Batch:
 class BatchSize:
     """The maximum size of a batch, which is reduced when the service rejects one as too large."""
 
-    sentences: int = BATCH_SENTENCES
-    text_bytes: int = BATCH_BYTES
+    sentences: int
+    text_bytes: int
 
     def __post_init__(self) -> None:
         if self.sentences < 1 or self.text_bytes < 1:
@@ -198,13 +195,13 @@ class Exchanges:
     def models(self) -> Exchange[list[ModelFacts]]:
         """List the models."""
         content = yield from self._send("/v1/models")
-        return _read(read_models, content)
+        return _read(lambda: [model_facts(entry) for entry in orjson.loads(content)["data"]])
 
     def model(self) -> Exchange[ModelFacts]:
         """Describe the model."""
         if self._model is not None:
             content = yield from self._send(f"/v1/models/{quote(self._model, safe='')}")
-            return _read(read_model_facts, content)
+            return _read(lambda: model_facts(orjson.loads(content)))
         for facts in (yield from self.models()):
             if facts.default:
                 return facts

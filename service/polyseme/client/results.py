@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
-import orjson
 from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
@@ -235,16 +234,6 @@ def require(condition: object) -> None:
 
 
 # The readers of responses raise exceptions of any class if one is malformed.
-
-
-def read_models(content: bytes) -> list[ModelFacts]:
-    """Read the response of /v1/models."""
-    return [model_facts(entry) for entry in orjson.loads(content)["data"]]
-
-
-def read_model_facts(content: bytes) -> ModelFacts:
-    """Read the response of /v1/models/{name}."""
-    return model_facts(orjson.loads(content))
 
 
 def model_facts(document: Mapping[str, Any]) -> ModelFacts:
