@@ -117,7 +117,7 @@ def from_vectors(
         arguments = {"sorted": "by_frequency", "convention": "weights"}
         hints = [f"`{arguments.get(option, option)}`" for option in problem.options]
         hint = f"; see the argument {' or '.join(hints)}." if hints else "."
-        raise ValueError(problem.sentence.removesuffix(".") + hint) from None
+        raise ValueError(str(problem).removesuffix(".") + hint) from None
     except ModelFolderError as error:
         raise ValueError(str(error)) from None
 

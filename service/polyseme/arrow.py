@@ -82,7 +82,7 @@ _BATCH_ROWS, _BATCH_BYTES = 1024, 1 << 20
 """Maximum number of texts, and approximate maximum size of texts, that are tokenized together."""
 GROUP_BYTES = 32 << 20
 """Approximate maximum size of a batch of the result, unless it is one row."""
-_VALUE_BYTES = 8
+VALUE_BYTES = 8
 """Size of a value, beside the bytes of a string."""
 _STRINGS = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -782,9 +782,9 @@ def without_rows(array: Any, problems: Sequence[Any]) -> Any:
 
 def row_bytes(array: Any) -> NDArray[np.int64]:
     """Return the approximate size of each row of an Arrow array. -> [n]"""
-    kind, sizes = array.type, np.full(len(array), _VALUE_BYTES, np.int64)
+    kind, sizes = array.type, np.full(len(array), VALUE_BYTES, np.int64)
     if isinstance(kind, pa.DictionaryType):
-        of_values = np.append(row_bytes(array.dictionary), _VALUE_BYTES)
+        of_values = np.append(row_bytes(array.dictionary), VALUE_BYTES)
         indices = array.indices.fill_null(len(array.dictionary))
         sizes = of_values[indices.to_numpy(zero_copy_only=False)]
     elif isinstance(kind, pa.StructType):

@@ -417,10 +417,6 @@ class CommandError(Exception):
     The command line prints the message and exits with code 1.
     """
 
-    def __init__(self, sentence: str) -> None:
-        self.sentence = sentence
-        super().__init__(sentence)
-
 
 def install_command(extra: str) -> str:
     """Return the command that adds the packages of an extra to the installed Polyseme.

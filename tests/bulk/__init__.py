@@ -49,7 +49,7 @@ def inline(job, missing, on_shard):
 
 def run_inline(source, out, **options):
     """Carry out a job in this process."""
-    return run(*job_of(source, out, **options), inline, lambda _: None)
+    return run(*job_of(source, out, **options), lambda _: None, workers=1)
 
 
 def table_of(out):

@@ -11,7 +11,6 @@ from polyseme.bulk.run import ERRORS, run
 from polyseme.errors import CommandError
 from tests.bulk import (
     bulk,
-    inline,
     job_of,
     lines_of,
     many,
@@ -233,7 +232,7 @@ def test_progress_ends_at_the_size_of_the_input(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(40))
     size, seen = source.stat().st_size, []
     job, files = job_of(source, tmp_path / "out", shard_rows=4)
-    run(job, files, inline, lambda now: seen.append(now.bytes_read / size))
+    run(job, files, lambda now: seen.append(now.bytes_read / size), workers=1)
     assert seen == sorted(seen)
     assert len(seen) == 10
     assert seen[0] < 0.2

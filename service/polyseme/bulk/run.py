@@ -75,14 +75,13 @@ def with_schema(job: Job, files: Sequence[InputFile]) -> Job:
 def run(
     job: Job,
     files: Sequence[InputFile],
-    write: Callable[[Job, Iterable[Shard], Callable[[Shard], None]], None],
     on_progress: Callable[[Outcome], None],
+    workers: int,
 ) -> Outcome:
     """Write the missing shards of a job of `with_schema`, and mark the job as complete.
 
-    `write` is `write_in_processes` with its number of workers. Raises CommandError if it fails,
-    ModelFolderError if a worker finds the model damaged; the next run of the same job writes only
-    the missing shards.
+    Raises the errors of `write_in_processes`, and ModelFolderError if a worker finds the model
+    damaged; the next run of the same job writes only the missing shards.
     """
     outcome = Outcome()
     paths: list[Path] = []
@@ -113,7 +112,7 @@ def run(
         document = _plan(job, files)
         by_name = {file.name: file for file in files}
         groups = [[by_name[one["name"]] for one in group] for group in document["input"]]
-        write(job, missing_shards(groups), on_shard)
+        write_in_processes(job, missing_shards(groups), on_shard, workers=workers)
         if finished_shards(job.out) != {*paths}:
             raise CommandError("The folder contains shards of another job: use another folder.")
         with atomic_files(job.out / ERRORS) as (file,):

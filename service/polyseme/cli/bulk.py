@@ -3,7 +3,6 @@
 import resource
 import time
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -146,7 +145,7 @@ def bulk(
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
     from polyseme.arrow import Encoder, open_model
     from polyseme.bulk.read import find_files, is_file, local_folder
-    from polyseme.bulk.run import run, with_schema, write_in_processes
+    from polyseme.bulk.run import run, with_schema
     from polyseme.bulk.write import Job
 
     require_unicode((source, out, options["column"], *options["keep"], *options["words"]))
@@ -184,14 +183,13 @@ def bulk(
     start = time.perf_counter()
     job = with_schema(job, files)
     size = sum(file.bytes for file in files)
-    write = partial(write_in_processes, workers=workers)
 
     def on_progress(now: "Outcome") -> None:
         bar.reach(int(now.bytes_read), now.rows)
 
     try:
         with exit_on_signals(), Progress().stage("encoding", size) as bar:
-            outcome = run(job, files, write, on_progress)
+            outcome = run(job, files, on_progress, workers)
     except (KeyboardInterrupt, SystemExit) as stop:
         message = (
             "polyseme: Stopped. The finished shards are kept: run the same command again to go on."

@@ -381,7 +381,7 @@ def _importing() -> Iterator[None]:
             yield
     except ImportProblem as problem:
         hints = ", and ".join(_HINTS[option] for option in problem.options)
-        sentence = f"{problem.sentence.removesuffix('.')}; {hints}." if hints else problem.sentence
+        sentence = f"{str(problem).removesuffix('.')}; {hints}." if hints else str(problem)
         raise CommandError(sentence) from None
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets no errno

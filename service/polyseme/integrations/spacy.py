@@ -14,7 +14,7 @@ from polyseme.client.results import VECTOR_KINDS, Array, VectorKind
 from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
-from polyseme.senses.inventory import SenseInventory, load_inventory, read_inventory
+from polyseme.senses.inventory import load_inventory, read_inventory
 from polyseme.tokenizer import Case
 
 try:
@@ -405,7 +405,7 @@ class SenseTagger(BatchPipe):
     def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> "SenseTagger":
         """Read the inventories."""
         del exclude
-        self._inventories = _read_inventories(data)
+        self._inventories = [read_inventory(line) for line in data.splitlines() if line]
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> None:
@@ -415,10 +415,6 @@ class SenseTagger(BatchPipe):
     def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> "SenseTagger":
         """Read the inventories."""
         return self.from_bytes(Path(path).read_bytes(), exclude=exclude)
-
-
-def _read_inventories(data: bytes) -> list[SenseInventory]:
-    return [read_inventory(line) for line in data.splitlines() if line]
 
 
 def _senses_of(doc: Doc) -> list[dict[str, Any]] | None:
