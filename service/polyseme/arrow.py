@@ -471,12 +471,9 @@ class Encoding:
 
     def _tokenize(self, texts: list[Text | None], problems: Sequence[str | None]) -> list[_Row]:
         """Tokenize the texts whose vectors or senses are written."""
-        candidates = texts
-        if self.only_words:
-            candidates = [
-                text if text is not None and self._may_have_words(text) else None for text in texts
-            ]
-        sentences = self._sentences(candidates)
+        sentences = self._sentences(
+            [None if text is None or not self._is_candidate(text) else text for text in texts]
+        )
         rows = []
         for i, (text, one, problem) in enumerate(zip(texts, sentences, problems, strict=True)):
             error = one if isinstance(one, str) else None
@@ -497,8 +494,9 @@ class Encoding:
         self.counts.rows += len(rows)
         return rows
 
-    def _may_have_words(self, text: Text) -> bool:
-        return any(may_occur(text, forms, exact=exact) for forms, exact in self.forms)
+    def _is_candidate(self, text: Text) -> bool:
+        occur = (may_occur(text, forms, exact=exact) for forms, exact in self.forms)
+        return not self.only_words or any(occur)
 
     def _sentences(self, texts: Sequence[Text | None]) -> list[Tokenized | str | None]:
         """Return the tokens of each text or its error; None for None."""

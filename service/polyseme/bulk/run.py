@@ -27,6 +27,7 @@ from polyseme.bulk.read import InputFile, Shard, read_schema, split_shards
 from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.processes import run_in_processes
+from polyseme.progress import ProgressBar
 
 MANIFEST = "_bulk.json"
 """The file of the job in the output folder. Parquet readers skip names that begin with `_`."""
@@ -75,7 +76,7 @@ def with_schema(job: Job, files: Sequence[InputFile]) -> Job:
 def run(
     job: Job,
     files: Sequence[InputFile],
-    on_progress: Callable[[Outcome], None],
+    bar: ProgressBar,
     workers: int,
 ) -> Outcome:
     """Write the missing shards of a job of `with_schema`, and mark the job as complete.
@@ -106,7 +107,7 @@ def run(
         outcome.rows += counts.rows
         outcome.tokens += counts.tokens
         add(shard)
-        on_progress(outcome)
+        bar.reach(int(outcome.bytes_read), outcome.rows)
 
     with _lock_folder(job.out):
         document = _plan(job, files)

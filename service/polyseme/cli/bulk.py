@@ -183,18 +183,12 @@ def bulk(
     start = time.perf_counter()
     job = with_schema(job, files)
     size = sum(file.bytes for file in files)
-
-    def on_progress(now: "Outcome") -> None:
-        bar.reach(int(now.bytes_read), now.rows)
-
     try:
         with exit_on_signals(), Progress().stage("encoding", size) as bar:
-            outcome = run(job, files, on_progress, workers)
+            outcome = run(job, files, bar, workers)
     except (KeyboardInterrupt, SystemExit) as stop:
-        message = (
-            "polyseme: Stopped. The finished shards are kept: run the same command again to go on."
-        )
-        echo(message, err=True)
+        message = "Stopped. The finished shards are kept: run the same command again to go on."
+        echo(f"polyseme: {message}", err=True)
         raise SystemExit(stop.code if isinstance(stop, SystemExit) else 1) from None
     seconds = time.perf_counter() - start
     totals = outcome.counts

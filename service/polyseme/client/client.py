@@ -187,21 +187,18 @@ class Client(BaseClient, Encoder):
         try:
             request = next(exchange)
             while True:
-                try:
-                    response = self._send(request)
-                except TooLargeError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(response)
+                request = exchange.send(self._send(request))
         except StopIteration as end:
             result: _T = end.value
             return result
 
-    def _send(self, request: "httpx.Request") -> "httpx.Response":
+    def _send(self, request: "httpx.Request") -> "httpx.Response | TooLargeError":
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
             return self._http.send(request)
+        except TooLargeError as error:
+            return error
         except TransportError as error:
             raise unreachable(error) from error
 
@@ -293,21 +290,18 @@ class AsyncClient(BaseClient, AsyncEncoder):
         try:
             request = next(exchange)
             while True:
-                try:
-                    response = await self._send(request)
-                except TooLargeError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(response)
+                request = exchange.send(await self._send(request))
         except StopIteration as end:
             result: _T = end.value
             return result
 
-    async def _send(self, request: "httpx.Request") -> "httpx.Response":
+    async def _send(self, request: "httpx.Request") -> "httpx.Response | TooLargeError":
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
             async with self._turn:
                 return await self._http.send(request)
+        except TooLargeError as error:
+            return error
         except TransportError as error:
             raise unreachable(error) from error

@@ -61,14 +61,12 @@ def open_client(
     transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None,
 ) -> httpx.Client | httpx.AsyncClient:
     """Open a client of httpx. Raises TypeError or ValueError for an invalid key or option."""
-    numbers = {"retries": retries, "max_answer_bytes": max_answer_bytes, "concurrency": concurrency}
     for name, value in {"timeout": timeout, "longest_wait": longest_wait}.items():
         if not isinstance(value, int | float) or not value >= 0:
             raise ValueError(f"`{name}` must be a number of 0 or more.")
-    for name, number in numbers.items():
-        lowest = 0 if name == "retries" else 1
-        if not isinstance(number, int) or number < lowest:
-            raise ValueError(f"`{name}` must be an integer of {lowest} or more.")
+    _require_integer("retries", retries, 0)
+    _require_integer("max_answer_bytes", max_answer_bytes, 1)
+    _require_integer("concurrency", concurrency, 1)
     for name, text in {"proxy": proxy, "key": key}.items():
         if not isinstance(text, str | None):
             raise TypeError(f"`{name}` must be a string.")
@@ -109,6 +107,11 @@ def open_client(
         trust_env=False,
         transport=RetryTransport(complete, retry),
     )
+
+
+def _require_integer(name: str, value: object, lowest: int) -> None:
+    if not isinstance(value, int) or value < lowest:
+        raise ValueError(f"`{name}` must be an integer of {lowest} or more.")
 
 
 def unreachable(cause: httpx.TransportError) -> UnreachableError:
