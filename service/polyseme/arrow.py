@@ -484,12 +484,8 @@ class Encoding:
             row = _Row(i, text or "", sentence, error, text is None)
             if sentence and self.is_tokens and self.has_words:
                 tokens = [token.text for token in sentence.words]
-                positions = {
-                    i
-                    for forms, exact in self.forms
-                    for i in word_places(tokens, forms, exact=exact)
-                }
-                row.positions = sorted(positions)
+                places = (word_places(tokens, forms, exact=exact) for forms, exact in self.forms)
+                row.positions = sorted({*chain.from_iterable(places)})
             rows.append(row)
         self.counts.rows += len(rows)
         return rows

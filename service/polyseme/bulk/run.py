@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
 from itertools import chain
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def run(
     paths: list[Path] = []
     schema = pa.schema(list(job.copy_schema)[1 + job.has_files :])
 
-    def add(shard: Shard) -> None:
+    def count(shard: Shard) -> None:
         outcome.bytes_read += shard.bytes
         outcome.bytes += job.shard_path(shard.index).stat().st_size
 
@@ -98,7 +99,7 @@ def run(
             paths.append(job.shard_path(shard.index))
             if paths[-1] in finished:
                 outcome.existing += 1
-                add(shard)
+                count(shard)
             else:
                 yield shard
 
@@ -106,7 +107,7 @@ def run(
         counts, _ = read_facts(job.shard_path(shard.index))
         outcome.rows += counts.rows
         outcome.tokens += counts.tokens
-        add(shard)
+        count(shard)
         bar.reach(int(outcome.bytes_read), outcome.rows)
 
     with _lock_folder(job.out):
@@ -119,10 +120,7 @@ def run(
         with atomic_files(job.out / ERRORS) as (file,):
             for path in paths:
                 counts, errors = read_facts(path)
-                pairs = zip(
-                    *(asdict(one).values() for one in (outcome.counts, counts)), strict=True
-                )
-                outcome.counts = Counts(*map(sum, pairs))
+                outcome.counts = Counts(*map(add, astuple(outcome.counts), astuple(counts)))
                 outcome.errors.update(error["code"] for error in errors)
                 file.writelines(orjson.dumps(error) + b"\n" for error in errors)
         if not outcome.errors:

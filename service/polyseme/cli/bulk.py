@@ -215,10 +215,9 @@ def bulk(
 
 def _shard_rows(files: "list[InputFile]", most: int) -> int:
     """Return the rows of a shard: up to `most`, or fewer so that all workers have work."""
-    compressed = (file.compression or file.kind == "parquet" for file in files)
     texts = sum(
-        file.bytes * (_COMPRESSED if is_small else 1)
-        for file, is_small in zip(files, compressed, strict=True)
+        file.bytes * (_COMPRESSED if file.compression or file.kind == "parquet" else 1)
+        for file in files
     )
     rows = max(texts // _ROW_BYTES // _SHARDS, _LEAST_ROWS)
     return min(1 << (rows.bit_length() - 1), most)

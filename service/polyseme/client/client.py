@@ -206,11 +206,8 @@ class Client(BaseClient, Encoder):
 class AsyncClient(BaseClient, AsyncEncoder):
     """An asynchronous client of a Polyseme service, with the arguments of `Client`.
 
-    Use each instance in one event loop only. Texts are sent in batches of at most
-    `batch_sentences` and `batch_bytes` (a longer text alone), up to `concurrency` batches at a time
-    over all calls, so that any number of calls may be gathered. Batches that the service rejects as
-    too large are split, and temporary failures are retried. `key` defaults to the environment
-    variable POLYSEME_API_KEY. See docs/client.md.
+    Use each instance in one event loop only. At most `concurrency` batches are sent at a time over
+    all calls, so that any number of calls may be gathered. See docs/client.md.
     """
 
     _kind = HttpxAsyncClient
