@@ -11,7 +11,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
@@ -331,7 +330,7 @@ class AsyncEncoder:
     ) -> AsyncGenerator[Sentence]:
         raise NotImplementedError
 
-    async def encode_each(
+    def encode_each(
         self,
         texts: Iterable[Text] | AsyncIterable[Text],
         *,
@@ -350,9 +349,7 @@ class AsyncEncoder:
         The options are those of `encode`.
         """
         options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
-        async with aclosing(self._encode_each(require_list(texts), options)) as each:
-            async for sentence in each:
-                yield sentence
+        return self._encode_each(require_list(texts), options)
 
 
 _Iterable = TypeVar("_Iterable")
