@@ -39,7 +39,7 @@ class SingleThread:
 
     @cached_property
     def _blas(self) -> Any:
-        """The controller of BLAS, of the libraries loaded when the context is first entered."""
+        """The controller of the libraries loaded when the context is first entered."""
         return ThreadpoolController().select(user_api="blas")
 
     def _release_controlling_thread(self) -> None:

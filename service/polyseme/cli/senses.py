@@ -60,7 +60,7 @@ _SHOWN = 90
 _RUNNER_UP = 4
 """Keywords of each sense of the runner-up."""
 _OF_SEARCH = ("forms", "lemmas", "exact", "count", "plot", "as_json", "phrases")
-"""The options of a search, which are not used with an inventory."""
+"""The options that only a search for the senses of one word uses."""
 
 
 @click.command()

@@ -105,10 +105,8 @@ class BaseClient:
 class Client(BaseClient, Encoder):
     """A client of a Polyseme service. Threads may share it; a forked process needs its own.
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes` (a longer text alone),
-    up to `concurrency` batches at a time. Batches that the service rejects as too large are split,
-    and temporary failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY.
-    See docs/client.md.
+    Batches that the service rejects as too large are split, and temporary failures are retried.
+    `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     _kind = HttpxClient

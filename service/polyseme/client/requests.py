@@ -142,8 +142,8 @@ async def async_batches(
 
 
 Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response | TooLargeError", _T]
-"""A generator that yields requests, is sent their complete responses, or the error of one with too
-many bytes, and returns a result."""
+"""A generator that yields requests, is sent responses (or the error of one that is too large) and
+returns a result."""
 _reader = cache(TypeAdapter[Any])
 
 

@@ -88,9 +88,9 @@ class EncodedToken(OneLine, Token, _Arrays):
 class Sentence(OneLine, _Arrays):
     """The vectors and attention of one sentence.
 
-    Reading an array that was not requested raises NotRequestedError, an AttributeError; `arrays`
-    contains the requested ones. `sentence["bank"]` and `sentence[2]` return a token with its
-    vectors, and iteration yields such tokens.
+    Reading an array that was not requested raises NotRequestedError, an AttributeError.
+    `sentence["bank"]` and `sentence[2]` return a token with its vectors, and iteration yields such
+    tokens.
     """
 
     tokens: list[Token]

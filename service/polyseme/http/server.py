@@ -283,7 +283,7 @@ class _AdminHandler(WSGIRequestHandler):
 
 
 def _serve_probes(wsgi_app: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    """Call a WSGI application; all paths but those of probes and metrics are unknown."""
+    """Call a WSGI application in which all other paths are unknown."""
     path = environ["PATH_INFO"] if environ["PATH_INFO"] in PROBES else "/unknown"
     environ = environ | {"PATH_INFO": path, ADMIN: True}
     response: Iterable[bytes] = wsgi_app(environ, start_response)
