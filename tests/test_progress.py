@@ -84,7 +84,7 @@ def clock(monkeypatch):
 
 
 def test_without_a_terminal_a_line_is_written_every_ten_seconds(clock, capsys):
-    with progress.ConsoleProgress().stage("reading", 7_000_000) as bar:
+    with progress.Progress().stage("reading", 7_000_000) as bar:
         for done in range(8):
             clock[0] += 4
             bar.reach(done * 1_000_000, done * 1000)
@@ -95,7 +95,7 @@ def test_without_a_terminal_a_line_is_written_every_ten_seconds(clock, capsys):
 
 
 def test_without_a_terminal_progress_that_is_no_bytes_is_counted(clock, capsys):
-    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
+    with progress.Progress().stage("sentences", 2000, in_bytes=False) as bar:
         clock[0] += 1
         bar.advance(500)
         clock[0] += 9
@@ -105,7 +105,7 @@ def test_without_a_terminal_progress_that_is_no_bytes_is_counted(clock, capsys):
 
 def test_progress_that_is_no_bytes_is_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress.ConsoleProgress().stage("sentences", 20, in_bytes=False) as bar:
+    with progress.Progress().stage("sentences", 20, in_bytes=False) as bar:
         bar.advance(20)
     out, err = capsys.readouterr()
     assert out == "" and "sentences:" in err and "/20 " in err

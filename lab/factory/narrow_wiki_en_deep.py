@@ -42,7 +42,7 @@ from polyseme.engine.layers import IDENTITY, FeedForward, Layer, Projection
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from polyseme.models.writer import rewrite_model
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import UNKNOWN, HiddenBatch, HiddenWords, tokenize_files
 from polyseme_lab.training.network import Network, TrainingBatch
@@ -357,7 +357,7 @@ def main(
     """Narrow a model."""
     torch.set_num_threads(1)
     model = read_model(teacher)
-    text = tokenize_files(model, sorted(corpus.glob("*.txt.zst")), ConsoleProgress())
+    text = tokenize_files(model, sorted(corpus.glob("*.txt.zst")), Progress())
     words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
     config = HiddenWordsConfig(steps=1, leave_out=leave_out.read_text().split(), hidden=0.2)
     data = HiddenWords(text, words, config)

@@ -98,7 +98,7 @@ def from_vectors(
     from polyseme.importing.options import ImportOptions, ImportProblem
     from polyseme.importing.texts import TextSample
     from polyseme.importing.weights import weights_file
-    from polyseme.progress import SILENT, ConsoleProgress
+    from polyseme.progress import SILENT, Progress
 
     try:
         check_name(name)
@@ -111,13 +111,13 @@ def from_vectors(
             subwords=subwords,
             texts=None if texts is None else TextSample.of(texts),
         )
-        shown = ConsoleProgress() if progress else SILENT
+        shown = Progress() if progress else SILENT
         return LocalModel(model_of_vectors(vectors, words, options, name, shown))
     except ImportProblem as problem:
         arguments = {"sorted": "by_frequency", "convention": "weights"}
         hints = [f"`{arguments.get(option, option)}`" for option in problem.options]
         hint = f"; see the argument {' or '.join(hints)}." if hints else "."
-        raise ValueError(problem.sentence.removesuffix(".") + hint) from None
+        raise ValueError(str(problem).removesuffix(".") + hint) from None
     except ModelFolderError as error:
         raise ValueError(str(error)) from None
 

@@ -82,7 +82,7 @@ _BATCH_ROWS, _BATCH_BYTES = 1024, 1 << 20
 """Maximum number of texts, and approximate maximum size of texts, that are tokenized together."""
 GROUP_BYTES = 32 << 20
 """Approximate maximum size of a batch of the result, unless it is one row."""
-_VALUE_BYTES = 8
+VALUE_BYTES = 8
 """Size of a value, beside the bytes of a string."""
 _STRINGS = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -471,12 +471,9 @@ class Encoding:
 
     def _tokenize(self, texts: list[Text | None], problems: Sequence[str | None]) -> list[_Row]:
         """Tokenize the texts whose vectors or senses are written."""
-        candidates = texts
-        if self.only_words:
-            candidates = [
-                text if text is not None and self._may_have_words(text) else None for text in texts
-            ]
-        sentences = self._sentences(candidates)
+        sentences = self._sentences(
+            [None if text is None or not self._is_candidate(text) else text for text in texts]
+        )
         rows = []
         for i, (text, one, problem) in enumerate(zip(texts, sentences, problems, strict=True)):
             error = one if isinstance(one, str) else None
@@ -487,18 +484,15 @@ class Encoding:
             row = _Row(i, text or "", sentence, error, text is None)
             if sentence and self.is_tokens and self.has_words:
                 tokens = [token.text for token in sentence.words]
-                positions = {
-                    i
-                    for forms, exact in self.forms
-                    for i in word_places(tokens, forms, exact=exact)
-                }
-                row.positions = sorted(positions)
+                places = (word_places(tokens, forms, exact=exact) for forms, exact in self.forms)
+                row.positions = sorted({*chain.from_iterable(places)})
             rows.append(row)
         self.counts.rows += len(rows)
         return rows
 
-    def _may_have_words(self, text: Text) -> bool:
-        return any(may_occur(text, forms, exact=exact) for forms, exact in self.forms)
+    def _is_candidate(self, text: Text) -> bool:
+        occur = (may_occur(text, forms, exact=exact) for forms, exact in self.forms)
+        return not self.only_words or any(occur)
 
     def _sentences(self, texts: Sequence[Text | None]) -> list[Tokenized | str | None]:
         """Return the tokens of each text or its error; None for None."""
@@ -782,9 +776,9 @@ def without_rows(array: Any, problems: Sequence[Any]) -> Any:
 
 def row_bytes(array: Any) -> NDArray[np.int64]:
     """Return the approximate size of each row of an Arrow array. -> [n]"""
-    kind, sizes = array.type, np.full(len(array), _VALUE_BYTES, np.int64)
+    kind, sizes = array.type, np.full(len(array), VALUE_BYTES, np.int64)
     if isinstance(kind, pa.DictionaryType):
-        of_values = np.append(row_bytes(array.dictionary), _VALUE_BYTES)
+        of_values = np.append(row_bytes(array.dictionary), VALUE_BYTES)
         indices = array.indices.fill_null(len(array.dictionary))
         sizes = of_values[indices.to_numpy(zero_copy_only=False)]
     elif isinstance(kind, pa.StructType):

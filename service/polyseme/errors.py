@@ -209,6 +209,7 @@ class MethodNotAllowedError(PolysemeError):
     status, code, title = 405, "method_not_allowed", "No such method"
     detail = "The route does not allow this method."
     hint = "The Allow header lists the methods."
+    allowed: Sequence[str] = ()
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         super().__init__()
@@ -416,10 +417,6 @@ class CommandError(Exception):
 
     The command line prints the message and exits with code 1.
     """
-
-    def __init__(self, sentence: str) -> None:
-        self.sentence = sentence
-        super().__init__(sentence)
 
 
 def install_command(extra: str) -> str:

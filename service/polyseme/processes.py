@@ -81,8 +81,12 @@ def _pool(*functions: Any) -> Iterator[Callable[[], Any]]:
         connection, of_worker = context.Pipe()
         process = context.Process(target=_work, args=(of_worker, *functions), daemon=True)
         resource_tracker.ensure_running()  # its start unblocks the signals
-        with _interruptions_blocked():
+        # The process inherits the blocked signals, so that only this process handles them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+        try:
             process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         of_worker.close()
         processes[connection] = process
         return connection
@@ -125,16 +129,3 @@ def _exit_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _interruptions_blocked() -> Iterator[None]:
-    """Block SIGINT and SIGHUP while child processes start.
-
-    Child processes inherit the blocked signals, so that only this process handles them.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -17,46 +17,14 @@ Unit: TypeAlias = Literal["bytes", "items", "share"]
 
 
 class ProgressBar:
-    """The progress of one stage of a task, which is not shown."""
+    """The progress of one stage of a task, as a bar or as lines; not shown without a name."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "", total: int = 0, unit: Unit = "items") -> None:
         self.done = 0
-
-    def reach(self, done: int, rows: int = 0) -> None:
-        """Set the completed part of the stage, and the number of completed rows."""
-        del rows
-        self.done = done
-
-    def advance(self, count: int) -> None:
-        """Add to the completed part."""
-        self.reach(self.done + count)
-
-
-class Progress:
-    """The progress of a task in consecutive stages, which is not shown."""
-
-    @contextmanager
-    def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:
-        """Begin a stage; `total` counts bytes, or items if `in_bytes` is False."""
-        del name, total, in_bytes
-        yield ProgressBar()
-
-    def say(self, sentence: str) -> None:
-        """Write a message on a separate line."""
-
-
-SILENT = Progress()
-
-
-class ConsoleBar(ProgressBar):
-    """The progress of one stage, as a bar or as lines."""
-
-    def __init__(self, name: str, total: int, unit: Unit) -> None:
-        super().__init__()
         self._name, self._total, self._unit = name, total, unit
         self._last = time.monotonic()
         self._bar: Any = None
-        if sys.stderr.isatty():
+        if name and sys.stderr.isatty():
             from tqdm import tqdm
 
             share = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
@@ -74,8 +42,12 @@ class ConsoleBar(ProgressBar):
         if self._bar is not None:
             self._bar.close()
 
+    def advance(self, count: int) -> None:
+        """Add to the completed part."""
+        self.reach(self.done + count)
+
     def reach(self, done: int, rows: int = 0) -> None:
-        """Set the completed part of the stage, and the number of rows in it."""
+        """Set the completed part of the stage, and the number of completed rows."""
         self.show(done, f"{rows:,} rows" if rows else "")
 
     def show(self, done: int, note: str, *, line: bool = False) -> None:
@@ -85,7 +57,7 @@ class ConsoleBar(ProgressBar):
             if note:
                 self._bar.set_postfix_str(note, refresh=False)
             self._bar.update(increment)
-        elif time.monotonic() - self._last >= SECONDS:
+        elif self._name and time.monotonic() - self._last >= SECONDS:
             line = True
         if not line:
             return
@@ -98,18 +70,22 @@ class ConsoleBar(ProgressBar):
         _write_line(", ".join(filter(None, (self._name, amount, note))))
 
 
-class ConsoleProgress(Progress):
-    """Progress on standard error, in stages."""
+class Progress:
+    """The progress of a task in consecutive stages, on standard error."""
+
+    is_shown = True
 
     @contextmanager
     def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:
         """Begin a stage; `total` counts bytes, or items if `in_bytes` is False."""
-        with closing(ConsoleBar(name, total, "bytes" if in_bytes else "items")) as bar:
+        unit: Unit = "bytes" if in_bytes else "items"
+        with closing(ProgressBar(name if self.is_shown else "", total, unit)) as bar:
             yield bar
 
     def say(self, sentence: str) -> None:
         """Write a message on a separate line, above the bar if there is one."""
-        _write_line(sentence)
+        if self.is_shown:
+            _write_line(sentence)
 
 
 def _write_line(text: str) -> None:
@@ -117,3 +93,7 @@ def _write_line(text: str) -> None:
 
     if sys.stderr:  # tqdm would write to standard output
         tqdm.write(visible(f"polyseme: {text}", sys.stderr), file=sys.stderr)
+
+
+SILENT = Progress()
+SILENT.is_shown = False

@@ -23,9 +23,9 @@ class SingleThread:
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._inside and any(blas.num_threads != 1 for blas in self._libraries):
+            if not self._inside and any(one.num_threads != 1 for one in self._blas.lib_controllers):
                 self._release_controlling_thread()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._limit = self._blas.limit(limits=1)
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
@@ -38,13 +38,9 @@ class SingleThread:
                 self._limit = None
 
     @cached_property
-    def _controller(self) -> Any:
+    def _blas(self) -> Any:
         """The controller of the libraries loaded when the context is first entered."""
-        return ThreadpoolController()
-
-    @cached_property
-    def _libraries(self) -> list[Any]:
-        return [one for one in self._controller.lib_controllers if one.user_api == "blas"]
+        return ThreadpoolController().select(user_api="blas")
 
     def _release_controlling_thread(self) -> None:
         """Allow any thread to set limits.
@@ -52,7 +48,7 @@ class SingleThread:
         Once a thread has set a limit, threadpoolctl 3.8 ignores limits that other threads set, so
         that threads do not undo each other's. This class counts the threads inside instead.
         """
-        for library in self._libraries:
+        for library in self._blas.lib_controllers:
             clear = getattr(library, "clear_controlling_thread", None)
             if clear:
                 clear(force=True)

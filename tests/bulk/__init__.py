@@ -13,6 +13,7 @@ from polyseme.arrow import Encoder, open_model
 from polyseme.bulk.read import find_files
 from polyseme.bulk.run import run, with_schema
 from polyseme.bulk.write import Job, write_shard
+from polyseme.progress import ProgressBar
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run as run_command
 from tests.conftest import ROOT
@@ -40,16 +41,9 @@ def job_of(source, out, **options):
     return with_schema(job, files), files
 
 
-def inline(job, missing, on_shard):
-    """Write shards in this process."""
-    for shard in missing:
-        write_shard(job, shard)
-        on_shard(shard)
-
-
 def run_inline(source, out, **options):
     """Carry out a job in this process."""
-    return run(*job_of(source, out, **options), inline, lambda _: None)
+    return run(*job_of(source, out, **options), ProgressBar(), workers=1)
 
 
 def table_of(out):

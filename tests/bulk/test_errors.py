@@ -1,6 +1,7 @@
 """Rows with an error: a job writes all others, lists them, and can be repeated to mend them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from polyseme.bulk import read as reading
 from polyseme.bulk.run import ERRORS, run
 from polyseme.errors import CommandError
 from tests.bulk import (
-    inline,
     job_of,
     lines_of,
     many,
@@ -220,8 +220,9 @@ def test_progress_ends_at_the_size_of_the_input(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(40))
     size, seen = source.stat().st_size, []
     job, files = job_of(source, tmp_path / "out", shard_rows=4)
-    run(job, files, inline, lambda now: seen.append(now.bytes_read / size))
+    bar = SimpleNamespace(reach=lambda done, rows: seen.append((done / size, rows)))
+    run(job, files, bar, workers=1)
     assert seen == sorted(seen)
     assert len(seen) == 10
-    assert seen[0] < 0.2
-    assert seen[-1] == pytest.approx(1, rel=1e-6)
+    assert seen[0][0] < 0.2
+    assert seen[-1] == (pytest.approx(1, abs=1 / size), 40)

@@ -36,7 +36,7 @@ try:
     for shard in split_shards([files], "text", schema, 4096):
         rows += len(shard)
 except CommandError as error:
-    message = error.sentence
+    message = str(error)
 print(peak() - before, rows, message)
 """
 LIMIT = 270

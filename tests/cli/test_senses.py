@@ -76,7 +76,7 @@ def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("the bank. A bank.\nnothing\n")
     rows = []
-    monkeypatch.setattr(progress.ConsoleBar, "reach", lambda _, _done, count: rows.append(count))
+    monkeypatch.setattr(progress.ProgressBar, "reach", lambda _, _done, count: rows.append(count))
     found = list(source_of(tmp_path).sentences("reading"))
     assert (len(found), rows) == (4, [2, 4])
 

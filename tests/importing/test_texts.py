@@ -8,7 +8,7 @@ import pytest
 from polyseme.importing import texts
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.models.reader import read_model
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from tests.importing import files
 from tests.importing.conftest import run
 
@@ -26,10 +26,10 @@ def test_words_are_counted_for_the_entry_that_is_used_for_them():
 
 def test_words_of_texts_without_spaces_are_counted(capsys):
     words = ["銀行", "は", "行", "river"]
-    counts = count_words(["銀行は銀行は鑄、銀", "river銀行"], words, ConsoleProgress())
+    counts = count_words(["銀行は銀行は鑄、銀", "river銀行"], words, Progress())
     assert counts.tolist() == [3, 2, 0, 1]
     assert "segment the texts" not in capsys.readouterr().err
-    count_words(["私が働くのは銀行"], words, ConsoleProgress())
+    count_words(["私が働くのは銀行"], words, Progress())
     assert "segment the texts" in capsys.readouterr().err
 
 

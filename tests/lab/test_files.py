@@ -136,7 +136,7 @@ def outcome(archive):
     try:
         return list(read_archive(archive, (".txt",)))
     except CommandError as error:
-        return error.sentence
+        return str(error)
 
 
 @pytest.mark.parametrize("data", [b"", b"no archive at all" * 100])

@@ -14,7 +14,7 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.models.registry import Registry
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from polyseme.terminal import echo
 from polyseme_lab.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, Split
 from polyseme_lab.report import write_json
@@ -104,7 +104,7 @@ def evaluate(task: Any, directory: Path, registry: Registry, **options: Any) -> 
     require_package("sklearn", "`polyseme evaluate` needs scikit-learn", "evaluate")
     from polyseme_lab.evaluation.measure import measure_model
 
-    model, progress = registry.model(options["model"]), ConsoleProgress()
+    model, progress = registry.model(options["model"]), Progress()
     split: Split = options["split"] or "dev"
     _report(measure_model(model, task, directory, names, split=split, progress=progress), options)
 
@@ -178,7 +178,7 @@ def senses(directory: Path, registry: Registry, **options: Any) -> None:
     from polyseme_lab.evaluation.sense_induction import measure_senses
 
     model = registry.model(options["model"])
-    results = measure_senses(model, directory, ConsoleProgress())
+    results = measure_senses(model, directory, Progress())
     _print("\n\n".join(map(table, results.values())))
     if options["document"]:
         sets = {name: document(of_set) for name, of_set in results.items()}
@@ -195,4 +195,4 @@ def _report_downstream(
     from polyseme_lab.evaluation import downstream
 
     model = registry.model(options["model"])
-    _report(getattr(downstream, measure)(model, path, ConsoleProgress(), **how), options)
+    _report(getattr(downstream, measure)(model, path, Progress(), **how), options)

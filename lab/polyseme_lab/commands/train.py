@@ -22,7 +22,7 @@ from polyseme.importing.importer import check_name
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
 from polyseme.models.weights import tensors_from_layers
-from polyseme.progress import ConsoleBar, ConsoleProgress
+from polyseme.progress import Progress, ProgressBar
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.terminal import echo
 from polyseme.validation import validation_message
@@ -46,11 +46,11 @@ _Config = TypeVar("_Config", TrainingConfig, HiddenWordsConfig)
 _file = click.Path(path_type=Path, exists=True)
 
 
-class TrainingProgress(ConsoleProgress):
+class TrainingProgress(Progress):
     """Progress of training: the stages of reading the files, then the training steps."""
 
     def __init__(self) -> None:
-        self._steps: ConsoleBar | None = None
+        self._steps: ProgressBar | None = None
         self._scores = ""
 
     def __enter__(self) -> Self:
@@ -67,7 +67,7 @@ class TrainingProgress(ConsoleProgress):
         seconds.
         """
         if self._steps is None:
-            self._steps = ConsoleBar("training", _RESOLUTION, "share")
+            self._steps = ProgressBar("training", _RESOLUTION, "share")
         scores = [
             f"{label} {format_score(metrics[key])}"
             for key, label in SCORES.items()

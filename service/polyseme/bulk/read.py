@@ -31,6 +31,7 @@ from pyarrow import fs
 
 from polyseme.arrow import (
     NOT_UTF8,
+    VALUE_BYTES,
     clean,
     clean_texts,
     ranges,
@@ -54,8 +55,6 @@ _MEMORY, _MEMORY_RATIO = 192 << 20, 16
 """Reading a batch may take so many bytes of memory, and so many for each byte of the file, because
 some writers put all rows into one page."""
 _CONLLU_FIELDS = 10
-_VALUE_BYTES = 8
-"""Size of a value, beside the bytes of a string."""
 _SHARD_BYTES = 16 << 20
 """Approximate maximum size of the texts of a shard: shards of long texts have fewer rows."""
 _KINDS: dict[str, Kind] = {
@@ -289,7 +288,7 @@ def _read_parquet(file: InputFile, names: list[str]) -> Iterator[Columns]:
             group = metadata.row_group(index)
             chunks = [group.column(i) for i in range(group.num_columns)]
             values = sum(chunk.num_values for chunk in chunks)
-            size = max(group.total_byte_size + _VALUE_BYTES * values, 1)
+            size = max(group.total_byte_size + VALUE_BYTES * values, 1)
             rows = max(min(_BATCH_BYTES * group.num_rows // size, _BATCH_ROWS), 1)
             # A dictionary has the strings of all rows that have been read.
             sizes = {i: chunks[i].total_uncompressed_size for i in strings}

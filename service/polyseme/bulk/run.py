@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
 from itertools import chain
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from polyseme.bulk.read import InputFile, Shard, read_schema, split_shards
 from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.processes import run_in_processes
+from polyseme.progress import ProgressBar
 
 MANIFEST = "_bulk.json"
 """The file of the job in the output folder. Parquet readers skip names that begin with `_`."""
@@ -75,20 +77,19 @@ def with_schema(job: Job, files: Sequence[InputFile]) -> Job:
 def run(
     job: Job,
     files: Sequence[InputFile],
-    write: Callable[[Job, Iterable[Shard], Callable[[Shard], None]], None],
-    on_progress: Callable[[Outcome], None],
+    bar: ProgressBar,
+    workers: int,
 ) -> Outcome:
     """Write the missing shards of a job of `with_schema`, and mark the job as complete.
 
-    `write` is `write_in_processes` with its number of workers. Raises CommandError if it fails,
-    ModelFolderError if a worker finds the model damaged; the next run of the same job writes only
-    the missing shards.
+    Raises the errors of `write_in_processes`, and ModelFolderError if a worker finds the model
+    damaged; the next run of the same job writes only the missing shards.
     """
     outcome = Outcome()
     paths: list[Path] = []
     schema = pa.schema(list(job.copy_schema)[1 + job.has_files :])
 
-    def add(shard: Shard) -> None:
+    def count(shard: Shard) -> None:
         outcome.bytes_read += shard.bytes
         outcome.bytes += job.shard_path(shard.index).stat().st_size
 
@@ -98,7 +99,7 @@ def run(
             paths.append(job.shard_path(shard.index))
             if paths[-1] in finished:
                 outcome.existing += 1
-                add(shard)
+                count(shard)
             else:
                 yield shard
 
@@ -106,23 +107,20 @@ def run(
         counts, _ = read_facts(job.shard_path(shard.index))
         outcome.rows += counts.rows
         outcome.tokens += counts.tokens
-        add(shard)
-        on_progress(outcome)
+        count(shard)
+        bar.reach(int(outcome.bytes_read), outcome.rows)
 
     with _lock_folder(job.out):
         document = _plan(job, files)
         by_name = {file.name: file for file in files}
         groups = [[by_name[one["name"]] for one in group] for group in document["input"]]
-        write(job, missing_shards(groups), on_shard)
+        write_in_processes(job, missing_shards(groups), on_shard, workers=workers)
         if finished_shards(job.out) != {*paths}:
             raise CommandError("The folder contains shards of another job: use another folder.")
         with atomic_files(job.out / ERRORS) as (file,):
             for path in paths:
                 counts, errors = read_facts(path)
-                pairs = zip(
-                    *(asdict(one).values() for one in (outcome.counts, counts)), strict=True
-                )
-                outcome.counts = Counts(*map(sum, pairs))
+                outcome.counts = Counts(*map(add, astuple(outcome.counts), astuple(counts)))
                 outcome.errors.update(error["code"] for error in errors)
                 file.writelines(orjson.dumps(error) + b"\n" for error in errors)
         if not outcome.errors:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal
 
 import numpy as np
 import orjson
@@ -14,11 +14,8 @@ import pyarrow.parquet as pq
 
 from polyseme.arrow import FLOAT_COLUMNS, GROUP_BYTES, Counts, Encoder, Encoding, row_error
 from polyseme.atomic_files import atomic_files
-from polyseme.bulk.read import Rows, Shard
+from polyseme.bulk.read import Shard
 from polyseme.errors import CommandError, InvalidError, PolysemeError
-
-ShardFormat: TypeAlias = Literal["parquet", "jsonl"]
-Compression: TypeAlias = Literal["none", "zstd"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +24,8 @@ class Job:
 
     encoder: Encoder
     out: Path
-    format: ShardFormat = "parquet"
-    compression: Compression = "none"
+    format: Literal["parquet", "jsonl"] = "parquet"
+    compression: Literal["none", "zstd"] = "none"
     """compression of the numbers in Parquet"""
     shard_rows: int = 4096
     has_files: bool = False
@@ -39,12 +36,6 @@ class Job:
     def shard_path(self, index: int) -> Path:
         """Return the path of a shard."""
         return self.out / f"part-{index:05}.{self.format}"
-
-    def batches(self, encoding: Encoding, rows: Rows) -> Iterator[Any]:
-        """Yield rows encoded, with their columns to copy."""
-        indices = pa.array(np.arange(rows.first, rows.first + len(rows)))
-        origin = [indices, pa.array([rows.file] * len(rows), pa.string())][: 1 + self.has_files]
-        return encoding.batches(rows.texts, [*origin, *rows.columns], rows.problems)
 
 
 def write_shard(job: Job, shard: Shard) -> None:
@@ -83,8 +74,10 @@ def _encode(
     Raises CommandError for such a row if `on_error` is `fail`.
     """
     for rows in shard.parts:
+        indices = pa.array(np.arange(rows.first, rows.first + len(rows)))
+        origin = [indices, pa.array([rows.file] * len(rows), pa.string())][: 1 + job.has_files]
         try:
-            yield from job.batches(encoding, rows)
+            yield from encoding.batches(rows.texts, [*origin, *rows.columns], rows.problems)
         except InvalidError:
             if not encoding.errors:
                 raise

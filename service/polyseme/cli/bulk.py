@@ -3,7 +3,6 @@
 import resource
 import time
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -24,7 +23,7 @@ from polyseme.errors import counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.options import EncodeOptions
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
@@ -146,7 +145,7 @@ def bulk(
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
     from polyseme.arrow import Encoder, open_model
     from polyseme.bulk.read import find_files, is_file, local_folder
-    from polyseme.bulk.run import run, with_schema, write_in_processes
+    from polyseme.bulk.run import run, with_schema
     from polyseme.bulk.write import Job
 
     require_unicode((source, out, options["column"], *options["keep"], *options["words"]))
@@ -184,19 +183,12 @@ def bulk(
     start = time.perf_counter()
     job = with_schema(job, files)
     size = sum(file.bytes for file in files)
-    write = partial(write_in_processes, workers=workers)
-
-    def on_progress(now: "Outcome") -> None:
-        bar.reach(int(now.bytes_read), now.rows)
-
     try:
-        with exit_on_signals(), ConsoleProgress().stage("encoding", size) as bar:
-            outcome = run(job, files, write, on_progress)
+        with exit_on_signals(), Progress().stage("encoding", size) as bar:
+            outcome = run(job, files, bar, workers)
     except (KeyboardInterrupt, SystemExit) as stop:
-        message = (
-            "polyseme: Stopped. The finished shards are kept: run the same command again to go on."
-        )
-        echo(message, err=True)
+        message = "Stopped. The finished shards are kept: run the same command again to go on."
+        echo(f"polyseme: {message}", err=True)
         raise SystemExit(stop.code if isinstance(stop, SystemExit) else 1) from None
     seconds = time.perf_counter() - start
     totals = outcome.counts
@@ -223,10 +215,9 @@ def bulk(
 
 def _shard_rows(files: "list[InputFile]", most: int) -> int:
     """Return the rows of a shard: up to `most`, or fewer so that all workers have work."""
-    compressed = (file.compression or file.kind == "parquet" for file in files)
     texts = sum(
-        file.bytes * (_COMPRESSED if is_small else 1)
-        for file, is_small in zip(files, compressed, strict=True)
+        file.bytes * (_COMPRESSED if file.compression or file.kind == "parquet" else 1)
+        for file in files
     )
     rows = max(texts // _ROW_BYTES // _SHARDS, _LEAST_ROWS)
     return min(1 << (rows.bit_length() - 1), most)

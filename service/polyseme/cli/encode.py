@@ -169,12 +169,11 @@ def compare(
     for index, occurrence in enumerate(result.occurrences):
         token = occurrence.token
         attended = [f"{key.text} {key.weight:.2f}" for key in occurrence.attends_to[:5]]
-        static = [near.word for near in occurrence.static_neighbors]
-        contextual = [near.word for near in occurrence.contextual_neighbors]
         echo(f"{index}  {token.text}  ({token.resolution}, shift {occurrence.shift:.2f})")
         echo(f"   attends to  {', '.join(attended)}")
-        echo(f"   static      {', '.join(static)}")
-        echo(f"   contextual  {', '.join(contextual)}")
+        for name in ("static", "contextual"):
+            near_words = (near.word for near in getattr(occurrence, f"{name}_neighbors"))
+            echo(f"   {name:<11} {', '.join(near_words)}")
     echo()
     echo("similarity")
     for name in ("static", "contextual"):

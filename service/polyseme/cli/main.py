@@ -91,7 +91,7 @@ class _Commands(click.Group):
         except PolysemeError as error:
             message = _message(error)
         except CommandError as error:
-            message = error.sentence
+            message = str(error)
         except BrokenPipeError:
             raise  # click ends silently: nobody reads the output any more
         except OSError as error:

@@ -36,7 +36,7 @@ from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import Registry
 from polyseme.models.writer import export_word2vec, remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from polyseme.terminal import echo
 
 _HINTS = {
@@ -280,7 +280,7 @@ def import_file(file: Path, name: str | None, **options: Any) -> None:
     destination, parsed = _parse_options(options)
     with _importing():
         check_name(name)
-        _print_summary(import_vectors(file, destination / name, parsed, ConsoleProgress()))
+        _print_summary(import_vectors(file, destination / name, parsed, Progress()))
 
 
 @models.command("pull")
@@ -298,7 +298,7 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
 
     The names are those of gensim-data. The downloaded file is kept in gensim's data folder.
     """
-    progress = ConsoleProgress()
+    progress = Progress()
     destination, parsed = _parse_options(options)
     name = dataset if name is None else name
     folder = destination / name
@@ -330,7 +330,7 @@ def tune(name: str, texts: tuple[Path, ...], column: str, registry: Registry) ->
     folder = _own_folder(registry, name, "tuned")
     with _importing():
         sample = _sample_texts(texts, column)
-        _print_summary(tune_model(folder, sample, registry.model(name), ConsoleProgress()))
+        _print_summary(tune_model(folder, sample, registry.model(name), Progress()))
 
 
 def _sample_texts(paths: Sequence[Path], column: str) -> TextSample:
@@ -340,7 +340,7 @@ def _sample_texts(paths: Sequence[Path], column: str) -> TextSample:
 
     require_unicode((column,))
     files = [file for path in paths for file in find_files(path)]
-    rows = read_texts(files, column, ConsoleProgress(), "reading texts")
+    rows = read_texts(files, column, Progress(), "reading texts")
     sample = TextSample.of((text for _, _, text in rows), files=[file.name for file in files])
     if not sample.texts:
         raise CommandError("--texts has no text.")
@@ -381,7 +381,7 @@ def _importing() -> Iterator[None]:
             yield
     except ImportProblem as problem:
         hints = ", and ".join(_HINTS[option] for option in problem.options)
-        sentence = f"{problem.sentence.removesuffix('.')}; {hints}." if hints else problem.sentence
+        sentence = f"{str(problem).removesuffix('.')}; {hints}." if hints else str(problem)
         raise CommandError(sentence) from None
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets no errno

@@ -63,13 +63,12 @@ def choice_option(
     flag: str, values: Sequence[str], default: str | None, text: str, *name: str, **more: Any
 ) -> Option:
     """Return an option with one of several values; `name` is that of the argument if it differs."""
-    shown = default is not None
     return click.option(
         flag,
         *name,
         type=click.Choice(values),
         default=default,
-        show_default=shown,
+        show_default=True,
         help=text,
         **more,
     )
@@ -87,11 +86,9 @@ def field_option(request: type[BaseModel], name: str, text: str = "") -> Option:
     default = None if several else field["default"]
     if "enum" in schema:
         return choice_option(flag, schema["enum"], default, text, multiple=several)
-    bounds = schema["minimum"], schema["maximum"]
     kinds = {"number": click.FloatRange, "integer": click.IntRange}
-    kind = kinds[schema["type"]](*bounds)
-    shown = default is not None
-    return click.option(flag, type=kind, default=default, show_default=shown, help=text)
+    kind = kinds[schema["type"]](schema["minimum"], schema["maximum"])
+    return click.option(flag, type=kind, default=default, show_default=True, help=text)
 
 
 def given_fields(request: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:

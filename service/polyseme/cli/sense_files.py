@@ -17,7 +17,7 @@ from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms
 from polyseme.operations.options import MAX_FORMS
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from polyseme.senses.inventory import (
     ApplySensesRequest,
     SenseInventory,
@@ -90,7 +90,7 @@ class SentenceSource:
         """
         from polyseme.bulk.read import read_texts
 
-        texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
+        texts = read_texts(self.files, self.column, Progress(), stage)
         for name, row, text in texts:
             if not self.pattern.search(comparable(joined(text), exact=self.word.exact)):
                 if others:
@@ -175,7 +175,7 @@ def forms_of_lemma(
 
     counts = Counter[str]()
     files = [file for path in paths for file in find_files(path)]
-    with ConsoleProgress().stage("lemmas", sum(file.bytes for file in files)) as bar:
+    with Progress().stage("lemmas", sum(file.bytes for file in files)) as bar:
         for file in files:
             for rows in read(file, column, [lemmas]):
                 pairs = zip(rows.texts.to_pylist(), rows.columns[0].to_pylist(), strict=True)

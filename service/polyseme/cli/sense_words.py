@@ -26,7 +26,7 @@ from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.processes import run_in_processes
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import Progress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.sentences import split_sentences
@@ -73,13 +73,13 @@ def find_many(
     folder.mkdir(parents=True, exist_ok=True)
     missing = [word for word, path in paths.items() if not path.is_file()]
     if n_existing := len(paths) - len(missing):
-        ConsoleProgress().say(
+        Progress().say(
             f"{folder} has the inventories of {counted(n_existing, 'word')} already. They are"
             " kept whatever the files are: use an empty folder for other files."
         )
     if missing:
         samples = sample_words(missing, files, column, model.manifest.languages)
-        with ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar:
+        with Progress().stage("finding senses", len(samples), in_bytes=False) as bar:
 
             def save(item: tuple[str, list[Text]], content: bytes | None) -> None:
                 if content is not None:
@@ -120,7 +120,7 @@ def sample_words(
     pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}
     inputs = [file for path in files for file in find_files(path)]
-    for _, _, text in read_texts(inputs, column, ConsoleProgress(), "reading"):
+    for _, _, text in read_texts(inputs, column, Progress(), "reading"):
         for _, sentence in split_sentences(text, *languages[:1]):
             shown = joined(sentence)
             runs = {"", *_RUN.findall(without_greek_accents(comparable(shown)))}

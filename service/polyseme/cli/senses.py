@@ -1,7 +1,6 @@
 """`polyseme senses`: find the senses of a word in files of texts."""
 
 import io
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -50,6 +49,7 @@ from polyseme.senses.find import (
 )
 from polyseme.senses.inventory import SenseInventory
 from polyseme.senses.occurrences import WordForms
+from polyseme.settings import usable_cpus
 from polyseme.terminal import echo
 from polyseme.tokenizer import Text, hashable, joined
 
@@ -59,20 +59,8 @@ _SHOWN = 90
 """Characters to show around the word of an example."""
 _RUNNER_UP = 4
 """Keywords of each sense of the runner-up."""
-_OF_SEARCH = {
-    "forms": "form",
-    "lemmas": "lemmas",
-    "exact": "exact",
-    "count": "senses",
-    "plot": "plot",
-    "save": "save",
-    "as_json": "json",
-    "phrases": "phrases",
-    "output": "output",
-    "labels": "labels",
-    "apply": "apply",
-}
-"""The flags that are not used with an inventory, by the names of their arguments."""
+_OF_SEARCH = ("forms", "lemmas", "exact", "count", "plot", "as_json", "phrases")
+"""The options that only a search for the senses of one word uses."""
 
 
 @click.command()
@@ -128,7 +116,7 @@ _OF_SEARCH = {
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    default=lambda: len(os.sched_getaffinity(0)),
+    default=usable_cpus,
     show_default="processors",
     help="Number of processes, with --words.",
 )
@@ -166,11 +154,13 @@ def senses(
         raise click.UsageError(f"The name of --output must end in {', '.join(TABLES)}.")
     names = None if labels is None else [label.strip() for label in labels.split(",")]
     if applied or many:
-        options |= {"output": many and output, "labels": many and labels, "apply": many and applied}
-        mode = "words" if many else "apply"
-        if unused := [name for name in _OF_SEARCH if name != "save" and options[name]]:
-            flags = ", ".join(f"--{_OF_SEARCH[name]}" for name in unused)
-            raise click.UsageError(f"{flags}: not used with --{mode}.")
+        of_search = {name: options[name] for name in _OF_SEARCH}
+        if many:
+            of_search |= {"output": output, "labels": labels, "applied": applied}
+        names_of = {one.name: one.opts[0] for one in click.get_current_context().command.params}
+        if unused := ", ".join(names_of[name] for name, value in of_search.items() if value):
+            mode = "words" if many else "apply"
+            raise click.UsageError(f"{unused}: not used with --{mode}.")
         files = tuple(map(Path, inputs))
     if many:
         if not options["save"]:

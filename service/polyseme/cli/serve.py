@@ -49,10 +49,8 @@ def _create_metrics_directory() -> None:
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # of another user
-        return True
+    except OSError as error:  # another one if the process is of another user
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from polyseme.client.encoder import AsyncEncoder, Encoder
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
-    BATCH_BYTES,
-    BATCH_SENTENCES,
     Batch,
     BatchSize,
     Exchange,
@@ -28,14 +26,9 @@ from polyseme.client.requests import (
 )
 from polyseme.client.results import ModelFacts, Sentence
 from polyseme.client.transport import (
-    LONGEST_WAIT,
-    MAX_ANSWER_BYTES,
-    RETRIES,
-    TIMEOUT,
     HttpxAsyncClient,
     HttpxClient,
     TransportError,
-    TransportOptions,
     normalize_url,
     open_client,
     unreachable,
@@ -51,7 +44,6 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "POLYSEME_API_KEY"
 """The environment variable of the default key."""
-CONCURRENCY = 4
 _T = TypeVar("_T")
 
 
@@ -66,13 +58,13 @@ class BaseClient:
         key: str | None = None,
         model: str | None = None,
         *,
-        batch_sentences: int = BATCH_SENTENCES,
-        batch_bytes: int = BATCH_BYTES,
-        concurrency: int = CONCURRENCY,
-        timeout: float = TIMEOUT,
-        retries: int = RETRIES,
-        longest_wait: float = LONGEST_WAIT,
-        max_answer_bytes: int = MAX_ANSWER_BYTES,
+        batch_sentences: int = 64,
+        batch_bytes: int = 64 << 10,
+        concurrency: int = 4,
+        timeout: float = 60.0,
+        retries: int = 4,
+        longest_wait: float = 60.0,
+        max_answer_bytes: int = 256 << 20,
         proxy: str | None = None,
         tls: ssl.SSLContext | None = None,
         transport: "httpx.BaseTransport | httpx.AsyncBaseTransport | None" = None,
@@ -100,10 +92,10 @@ class BaseClient:
         self._size = BatchSize(batch_sentences, batch_bytes)
         self._concurrency = concurrency
         key = os.environ.get(KEY_VARIABLE) if key is None else key
-        options = TransportOptions(
-            concurrency, timeout, retries, longest_wait, max_answer_bytes, proxy, tls, transport
+        connections = (concurrency, timeout, retries, longest_wait, max_answer_bytes)
+        self._http: Any = open_client(
+            self._kind, self._root, key, *connections, proxy, tls, transport
         )
-        self._http: Any = open_client(self._kind, self._root, key, options)
         self._exchanges = Exchanges(self._http.build_request, model, self._size)
 
     def __repr__(self) -> str:
@@ -113,10 +105,8 @@ class BaseClient:
 class Client(BaseClient, Encoder):
     """A client of a Polyseme service. Threads may share it; a forked process needs its own.
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes` (a longer text alone),
-    up to `concurrency` batches at a time. Batches that the service rejects as too large are split,
-    and temporary failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY.
-    See docs/client.md.
+    Batches that the service rejects as too large are split, and temporary failures are retried.
+    `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     _kind = HttpxClient
@@ -195,21 +185,18 @@ class Client(BaseClient, Encoder):
         try:
             request = next(exchange)
             while True:
-                try:
-                    response = self._send(request)
-                except TooLargeError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(response)
+                request = exchange.send(self._send(request))
         except StopIteration as end:
             result: _T = end.value
             return result
 
-    def _send(self, request: "httpx.Request") -> "httpx.Response":
+    def _send(self, request: "httpx.Request") -> "httpx.Response | TooLargeError":
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
             return self._http.send(request)
+        except TooLargeError as error:
+            return error
         except TransportError as error:
             raise unreachable(error) from error
 
@@ -217,11 +204,8 @@ class Client(BaseClient, Encoder):
 class AsyncClient(BaseClient, AsyncEncoder):
     """An asynchronous client of a Polyseme service, with the arguments of `Client`.
 
-    Use each instance in one event loop only. Texts are sent in batches of at most
-    `batch_sentences` and `batch_bytes` (a longer text alone), up to `concurrency` batches at a time
-    over all calls, so that any number of calls may be gathered. Batches that the service rejects as
-    too large are split, and temporary failures are retried. `key` defaults to the environment
-    variable POLYSEME_API_KEY. See docs/client.md.
+    Use each instance in one event loop only. At most `concurrency` batches are sent at a time over
+    all calls, so that any number of calls may be gathered. See docs/client.md.
     """
 
     _kind = HttpxAsyncClient
@@ -301,21 +285,18 @@ class AsyncClient(BaseClient, AsyncEncoder):
         try:
             request = next(exchange)
             while True:
-                try:
-                    response = await self._send(request)
-                except TooLargeError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(response)
+                request = exchange.send(await self._send(request))
         except StopIteration as end:
             result: _T = end.value
             return result
 
-    async def _send(self, request: "httpx.Request") -> "httpx.Response":
+    async def _send(self, request: "httpx.Request") -> "httpx.Response | TooLargeError":
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
             async with self._turn:
                 return await self._http.send(request)
+        except TooLargeError as error:
+            return error
         except TransportError as error:
             raise unreachable(error) from error

@@ -11,7 +11,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
@@ -331,7 +330,7 @@ class AsyncEncoder:
     ) -> AsyncGenerator[Sentence]:
         raise NotImplementedError
 
-    async def encode_each(
+    def encode_each(
         self,
         texts: Iterable[Text] | AsyncIterable[Text],
         *,
@@ -350,9 +349,7 @@ class AsyncEncoder:
         The options are those of `encode`.
         """
         options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
-        async with aclosing(self._encode_each(require_list(texts), options)) as each:
-            async for sentence in each:
-                yield sentence
+        return self._encode_each(require_list(texts), options)
 
 
 _Iterable = TypeVar("_Iterable")
@@ -478,19 +475,15 @@ def _row(values: ArrayLike) -> NDArray[np.float64]:
 
 def _fields_of(occurrences: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the fields of occurrences or tuples. Raises TypeError for anything else."""
-    checked = require_list(occurrences, "pairs of a text and a word")
-    return [_occurrence_fields(index, occurrence) for index, occurrence in enumerate(checked)]
-
-
-def _occurrence_fields(index: int, values: Any) -> dict[str, Any]:
-    """Return the fields of an occurrence or of a tuple. Raises TypeError for anything else."""
-    if isinstance(values, tuple | list) and len(values) in {2, 3}:
-        values = Occurrence(*values)
-    if not isinstance(values, Occurrence):
-        raise TypeError(
-            f"Occurrence {index} is neither (text, word) nor (text, word, nth) nor an Occurrence."
-        )
-    fields = dict(vars(values))
-    if values.word is None:
-        del fields["nth"]
+    fields = []
+    for i, values in enumerate(require_list(occurrences, "pairs of a text and a word")):
+        is_tuple = isinstance(values, tuple | list) and len(values) in {2, 3}
+        occurrence = Occurrence(*values) if is_tuple else values
+        if not isinstance(occurrence, Occurrence):
+            raise TypeError(
+                f"Occurrence {i} is neither (text, word) nor (text, word, nth) nor an Occurrence."
+            )
+        fields.append(dict(vars(occurrence)))
+        if occurrence.word is None:
+            del fields[-1]["nth"]
     return fields

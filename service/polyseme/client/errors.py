@@ -20,7 +20,6 @@ from polyseme.errors import (
     MAX_ERRORS,
     FieldError,
     InvalidError,
-    MethodNotAllowedError,
     PolysemeError,
     TooLargeError,
     UnknownWordError,
@@ -153,8 +152,6 @@ def _error_of_problem(status: int, document: dict[str, Any]) -> PolysemeError:
     if isinstance(error, UnknownWordError):
         words = _list(document.get("words"))[:_MAX_WORDS]
         error.words = [word for word in words if isinstance(word, str)]
-    if isinstance(error, MethodNotAllowedError):
-        error.allowed = ()
     return error
 
 

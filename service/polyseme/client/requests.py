@@ -21,8 +21,7 @@ from polyseme.client.errors import error_of_response, malformed_response, media_
 from polyseme.client.results import (
     ModelFacts,
     Sentence,
-    read_model_facts,
-    read_models,
+    model_facts,
     read_sentences,
     require,
 )
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     import httpx
 
 JSON, NPZ = "application/json", "application/x-npz"
-BATCH_SENTENCES = 64
-BATCH_BYTES = 64 << 10
 _T = TypeVar("_T")
 
 
@@ -56,8 +53,8 @@ class Batch:
 class BatchSize:
     """The maximum size of a batch, which is reduced when the service rejects one as too large."""
 
-    sentences: int = BATCH_SENTENCES
-    text_bytes: int = BATCH_BYTES
+    sentences: int
+    text_bytes: int
 
     def __post_init__(self) -> None:
         if self.sentences < 1 or self.text_bytes < 1:
@@ -93,34 +90,29 @@ class Batcher:
     """Collects texts and returns them in batches."""
 
     def __init__(self, size: BatchSize) -> None:
-        self._size = size
-        self._texts: list[bytes] = []
-        self._bytes = self._first = 0
-        self._tokenized = False
+        self._size, self._batch = size, Batch(0, [])
+        self._bytes, self._tokenized = 0, False
 
     def add(self, text: Text) -> Batch | None:
         """Add a text. Returns the previous texts if the text does not fit in their batch.
 
         Raises TypeError or InvalidError for an invalid text.
         """
-        encoded = orjson.dumps(require_text(text, self._first + len(self._texts)))
-        tokenized = not isinstance(text, str)
+        n, tokenized = len(self._batch.texts), not isinstance(text, str)
+        encoded = orjson.dumps(require_text(text, self._batch.first + n))
+        full = self._size.is_full(n, self._bytes, encoded)
         # A request takes either texts or lists of words.
-        full = self._size.is_full(len(self._texts), self._bytes, encoded)
         batch = self.flush() if full or tokenized != self._tokenized else None
-        self._texts.append(encoded)
+        self._batch.texts.append(encoded)
         self._bytes += len(encoded)
         self._tokenized = tokenized
         return batch
 
     def flush(self) -> Batch | None:
         """Return the remaining texts as a batch, or None if there are none."""
-        if not self._texts:
-            return None
-        batch = Batch(self._first, self._texts)
-        self._first += len(self._texts)
-        self._texts, self._bytes = [], 0
-        return batch
+        batch = self._batch
+        self._batch, self._bytes = Batch(batch.first + len(batch.texts), []), 0
+        return batch if batch.texts else None
 
 
 def batches(texts: Iterable[Text], size: BatchSize) -> Iterator[Batch]:
@@ -149,8 +141,9 @@ async def async_batches(
         yield last
 
 
-Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response", _T]
-"""A generator that yields requests, is sent their complete responses and returns a result."""
+Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response | TooLargeError", _T]
+"""A generator that yields requests, is sent responses (or the error of one that is too large) and
+returns a result."""
 _reader = cache(TypeAdapter[Any])
 
 
@@ -198,13 +191,13 @@ class Exchanges:
     def models(self) -> Exchange[list[ModelFacts]]:
         """List the models."""
         content = yield from self._send("/v1/models")
-        return _read(read_models, content)
+        return _read(lambda: [model_facts(entry) for entry in orjson.loads(content)["data"]])
 
     def model(self) -> Exchange[ModelFacts]:
         """Describe the model."""
         if self._model is not None:
             content = yield from self._send(f"/v1/models/{quote(self._model, safe='')}")
-            return _read(read_model_facts, content)
+            return _read(lambda: model_facts(orjson.loads(content)))
         for facts in (yield from self.models()):
             if facts.default:
                 return facts
@@ -263,6 +256,8 @@ class Exchanges:
         if body is not None:
             headers["Content-Type"], method = JSON, "POST"
         response = yield self._build(method, path, headers=headers, content=body)
+        if isinstance(response, TooLargeError):
+            raise response
         if response.status_code != 200:
             raise error_of_response(response, first)
         if media_type_of(response) != accept:

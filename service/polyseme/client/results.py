@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
-import orjson
 from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
@@ -89,9 +88,9 @@ class EncodedToken(OneLine, Token, _Arrays):
 class Sentence(OneLine, _Arrays):
     """The vectors and attention of one sentence.
 
-    Reading an array that was not requested raises NotRequestedError, an AttributeError; `arrays`
-    contains the requested ones. `sentence["bank"]` and `sentence[2]` return a token with its
-    vectors, and iteration yields such tokens.
+    Reading an array that was not requested raises NotRequestedError, an AttributeError.
+    `sentence["bank"]` and `sentence[2]` return a token with its vectors, and iteration yields such
+    tokens.
     """
 
     tokens: list[Token]
@@ -235,16 +234,6 @@ def require(condition: object) -> None:
 
 
 # The readers of responses raise exceptions of any class if one is malformed.
-
-
-def read_models(content: bytes) -> list[ModelFacts]:
-    """Read the response of /v1/models."""
-    return [model_facts(entry) for entry in orjson.loads(content)["data"]]
-
-
-def read_model_facts(content: bytes) -> ModelFacts:
-    """Read the response of /v1/models/{name}."""
-    return model_facts(orjson.loads(content))
 
 
 def model_facts(document: Mapping[str, Any]) -> ModelFacts:

@@ -30,39 +30,6 @@ _KEEPALIVE = 4
 """Seconds that an idle connection is kept open. The service closes it after 5 by default."""
 
 
-TIMEOUT, RETRIES, LONGEST_WAIT, MAX_ANSWER_BYTES = 60.0, 4, 60.0, 256 << 20
-"""Defaults of `TransportOptions`."""
-
-
-@dataclass(frozen=True)
-class TransportOptions:
-    """Options of the connections of a client, which describes them."""
-
-    concurrency: int
-    timeout: float
-    retries: int
-    longest_wait: float
-    max_answer_bytes: int
-    proxy: str | None
-    tls: ssl.SSLContext | None
-    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None
-
-    def __post_init__(self) -> None:
-        """Raise TypeError or ValueError for an invalid option."""
-        for name in ("timeout", "longest_wait"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not value >= 0:
-                raise ValueError(f"`{name}` must be a number of 0 or more.")
-        for name, lowest in (("retries", 0), ("max_answer_bytes", 1), ("concurrency", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < lowest:
-                raise ValueError(f"`{name}` must be an integer of {lowest} or more.")
-        if not isinstance(self.proxy, str | None):
-            raise TypeError("`proxy` must be a string.")
-        if not isinstance(self.tls, ssl.SSLContext | None):
-            raise TypeError("`tls` must be an ssl.SSLContext.")
-
-
 def normalize_url(url: str) -> str:
     """Return the URL without trailing slashes. Raises TypeError or ValueError if it is invalid."""
     if not isinstance(url, str):
@@ -84,46 +51,67 @@ def open_client(
     kind: type[httpx.Client | httpx.AsyncClient],
     root: str,
     key: str | None,
-    options: TransportOptions,
+    concurrency: int,
+    timeout: float,
+    retries: int,
+    longest_wait: float,
+    max_answer_bytes: int,
+    proxy: str | None,
+    tls: ssl.SSLContext | None,
+    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None,
 ) -> httpx.Client | httpx.AsyncClient:
-    """Open a client of httpx. Raises TypeError or ValueError for an invalid key."""
-    if not isinstance(key, str | None):
-        raise TypeError("`key` must be a string.")
+    """Open a client of httpx. Raises TypeError or ValueError for an invalid key or option."""
+    for name, value in {"timeout": timeout, "longest_wait": longest_wait}.items():
+        if not isinstance(value, int | float) or not value >= 0:
+            raise ValueError(f"`{name}` must be a number of 0 or more.")
+    _require_integer("retries", retries, 0)
+    _require_integer("max_answer_bytes", max_answer_bytes, 1)
+    _require_integer("concurrency", concurrency, 1)
+    for name, text in {"proxy": proxy, "key": key}.items():
+        if not isinstance(text, str | None):
+            raise TypeError(f"`{name}` must be a string.")
+    if not isinstance(tls, ssl.SSLContext | None):
+        raise TypeError("`tls` must be an ssl.SSLContext.")
     headers = {"User-Agent": f"polyseme-client/{__version__}", "Accept-Encoding": "identity"}
     if key:
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ValueError("The key has an invalid character: a space, a line break, …")
         headers["Authorization"] = f"Bearer {key}"
     is_async = issubclass(kind, httpx.AsyncClient)
-    inner = options.transport or (httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport)(
+    inner = transport or (httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport)(
         # Loading the certificate authorities takes long, and only https needs them.
-        verify=options.tls or root.lower().startswith("https:"),
+        verify=tls or root.lower().startswith("https:"),
         limits=httpx.Limits(
-            max_connections=options.concurrency,
-            max_keepalive_connections=options.concurrency,
+            max_connections=concurrency,
+            max_keepalive_connections=concurrency,
             keepalive_expiry=_KEEPALIVE,
         ),
-        proxy=options.proxy,
+        proxy=proxy,
         trust_env=False,
     )
     retry = _Retry(
-        options.retries,
+        retries,
         ("GET", "POST"),
         RETRY_STATUSES,
         _RETRY_ERRORS,
         backoff_factor=_BACKOFF,
-        max_backoff_wait=options.longest_wait or math.ulp(0),  # `Retry` rejects 0
+        max_backoff_wait=longest_wait or math.ulp(0),  # `Retry` rejects 0
     )
-    complete = _CompleteResponses(inner, options.max_answer_bytes, options.longest_wait)
+    complete = _CompleteResponses(inner, max_answer_bytes, longest_wait)
     return kind(
         base_url=root,
         headers=headers,
         # A call waits without a timeout while other calls of this client use all connections.
-        timeout=httpx.Timeout(options.timeout, connect=min(10, options.timeout), pool=None),
+        timeout=httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
         follow_redirects=False,
         trust_env=False,
         transport=RetryTransport(complete, retry),
     )
+
+
+def _require_integer(name: str, value: object, lowest: int) -> None:
+    if not isinstance(value, int) or value < lowest:
+        raise ValueError(f"`{name}` must be an integer of {lowest} or more.")
 
 
 def unreachable(cause: httpx.TransportError) -> UnreachableError:

@@ -60,9 +60,8 @@ class ApiKeyAuth:
         context = current_context()
         if self.required:
             scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-            context.caller = (
-                find_key(self._keys, key.strip()) if scheme.lower() == "bearer" else None
-            )
+            if scheme.lower() == "bearer":
+                context.caller = find_key(self._keys, key.strip())
         path = request.path
         protected = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
         metrics = self._settings.metrics == "key" and path == "/metrics"

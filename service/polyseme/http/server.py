@@ -8,8 +8,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from socketserver import ThreadingMixIn
@@ -146,23 +147,7 @@ def when_ready(server: Any) -> None:
     _freeze_memory()
     if settings.admin_port:
         server.app.admin = AdminServer(server.app.wsgi(), settings.host, settings.admin_port)
-        _start_admin(server)
-
-
-def _start_admin(server: Any) -> None:
-    """Serve probes and metrics in a new process, which has the current keys and models."""
-
-    def prepare() -> None:
-        signal.set_wakeup_fd(-1)
-        for signum in (*_TERMINATION, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(signum, signal.SIG_DFL)
-        # Ctrl+C in a terminal and a hangup end the master first, which then stops this process.
-        for signum in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(signum, signal.SIG_IGN)
-        for listener in server.LISTENERS:
-            listener.sock.close()
-
-    server.app.admin.start(prepare)
+        server.app.admin.start(server.LISTENERS)
 
 
 def on_reload(server: Any) -> None:
@@ -170,7 +155,7 @@ def on_reload(server: Any) -> None:
     _service(server).reload()
     _freeze_memory()
     if server.app.admin:
-        _start_admin(server)
+        server.app.admin.start(server.LISTENERS)
 
 
 def pre_fork(server: Any, worker: Any) -> None:
@@ -240,7 +225,7 @@ class AdminServer(ThreadingMixIn, WSGIServer):
         # The master and the workers keep the end for writing open; the server waits for its end.
         self._pipe = os.pipe()
         super().__init__((host, port), _AdminHandler)
-        self.set_app(_only_probes(app.wsgi_app))
+        self.set_app(partial(_serve_probes, app.wsgi_app))
 
     def server_bind(self) -> None:
         """Bind the socket, without looking up the name of the host."""
@@ -249,19 +234,29 @@ class AdminServer(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
 
-    def start(self, prepare: Callable[[], None]) -> None:
-        """Serve in a new process, after a call of `prepare` in it; stop the previous process."""
+    def start(self, listeners: Iterable[Any]) -> None:
+        """Serve in a new process, which has the current keys and models; stop the previous one.
+
+        The new process closes `listeners`, the sockets of the service.
+        """
         previous, self._process = self._process, os.fork()
         if self._process == 0:
             try:
                 os.close(self._pipe[1])
-                prepare()
+                signal.set_wakeup_fd(-1)
+                # Ctrl+C in a terminal and a hangup end the master first, which then stops this.
+                for signum in (signal.SIGINT, signal.SIGHUP):
+                    signal.signal(signum, signal.SIG_IGN)
+                for signum in (signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD):
+                    signal.signal(signum, signal.SIG_DFL)
+                for listener in listeners:
+                    listener.sock.close()
                 metrics.use_slot("admin")
                 threading.Thread(target=self._exit_with_master, daemon=True).start()
                 self.serve_forever()
             finally:
                 os._exit(1)
-        self._stop(previous)
+        _kill(previous)
 
     def _exit_with_master(self) -> None:
         os.read(self._pipe[0], 1)
@@ -269,15 +264,15 @@ class AdminServer(ThreadingMixIn, WSGIServer):
 
     def stop(self) -> None:
         """Stop the process."""
-        self._stop(self._process)
+        _kill(self._process)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Do nothing: a client has left."""
 
-    @staticmethod
-    def _stop(process: int | None) -> None:
-        if process:
-            os.kill(process, signal.SIGKILL)
+
+def _kill(process: int | None) -> None:
+    if process:
+        os.kill(process, signal.SIGKILL)
 
 
 class _AdminHandler(WSGIRequestHandler):
@@ -287,14 +282,9 @@ class _AdminHandler(WSGIRequestHandler):
         """Do nothing: the application logs its requests."""
 
 
-def _only_probes(wsgi_app: Any) -> Callable[..., Iterable[bytes]]:
-    """Return a WSGI application in which all other paths are unknown."""
-
-    def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        known = environ["PATH_INFO"] in PROBES
-        path = environ["PATH_INFO"] if known else "/unknown"
-        environ = environ | {"PATH_INFO": path, ADMIN: True}
-        response: Iterable[bytes] = wsgi_app(environ, start_response)
-        return response
-
-    return application
+def _serve_probes(wsgi_app: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """Call a WSGI application in which all other paths are unknown."""
+    path = environ["PATH_INFO"] if environ["PATH_INFO"] in PROBES else "/unknown"
+    environ = environ | {"PATH_INFO": path, ADMIN: True}
+    response: Iterable[bytes] = wsgi_app(environ, start_response)
+    return response

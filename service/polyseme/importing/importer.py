@@ -83,7 +83,7 @@ def import_vectors(
         detected = detect_format(file.head(), options) if options.format else None
         if detected in {None, options.format}:
             raise
-        sentence = f"{problem.sentence} The file looks like the format {detected}."
+        sentence = f"{problem} The file looks like the format {detected}."
         raise ImportProblem(sentence, "format") from None
     with path.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()

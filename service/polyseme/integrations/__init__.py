@@ -6,12 +6,12 @@ Modules that encode texts use a model on this machine or a service (`open_encode
 import atexit
 import os
 
-from polyseme.client import Encoder
+from polyseme import client
 
-_encoders: dict[tuple[str | None, str | None, int], Encoder] = {}
+_encoders: dict[tuple[str | None, str | None, int], client.Encoder] = {}
 
 
-def open_encoder(model: str | None = None, url: str | None = None) -> Encoder:
+def open_encoder(model: str | None = None, url: str | None = None) -> client.Encoder:
     """Return the encoder of a model (None: the default model), on this machine or on a service.
 
     Each process opens an encoder once, so objects that store only `model` and `url` can be copied
@@ -21,13 +21,9 @@ def open_encoder(model: str | None = None, url: str | None = None) -> Encoder:
     key = (model, url, os.getpid())  # a forked process must open its own connections
     if key not in _encoders:
         if url is None:
-            from polyseme.client import LocalModel
-
-            _encoders[key] = LocalModel.of(model)
+            _encoders[key] = client.LocalModel.of(model)
         else:
-            from polyseme.client import Client
-
-            _encoders[key] = Client(url, model=model)
+            _encoders[key] = client.Client(url, model=model)
     return _encoders[key]
 
 

@@ -14,7 +14,7 @@ from polyseme.client.results import VECTOR_KINDS, Array, VectorKind
 from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
-from polyseme.senses.inventory import SenseInventory, load_inventory, read_inventory
+from polyseme.senses.inventory import load_inventory, read_inventory
 from polyseme.tokenizer import Case
 
 try:
@@ -138,11 +138,7 @@ class Contextualizer(BatchPipe):
         """Encode some documents."""
         encoder = open_encoder(*self._source)
         chunks = [_chunks(doc, self._context, self._most) for doc in docs]
-        texts = [
-            _words(doc, indices)
-            for doc, parts in zip(docs, chunks, strict=True)
-            for indices in parts
-        ]
+        texts = [words for parts in chunks for _, words in parts]
         sentences = iter(encoder.encode(texts, **self._options) if texts else ())
         for doc, parts in zip(docs, chunks, strict=True):
             # Of n tokens: `static` and `contextual` are [n, d], `features` is [n, 2d]. `attention`
@@ -152,7 +148,7 @@ class Contextualizer(BatchPipe):
                 part: np.zeros((len(doc), PER_TOKEN[part] * encoder.dimension), np.float32)
                 for part in VECTOR_KINDS
             }
-            for indices in parts:
+            for indices, _ in parts:
                 sentence = next(sentences)
                 for part in VECTOR_KINDS:
                     arrays[part][indices] = sentence.arrays[part]
@@ -164,20 +160,16 @@ class Contextualizer(BatchPipe):
                 add_hooks(doc, self._vectors)
 
 
-def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
-    """Return the indices of the tokens of each chunk, without white space. -> [m] each"""
+def _chunks(doc: Doc, context: Context, most: int) -> list[tuple[Indices, tuple[str, ...]]]:
+    """Return the indices [m] and the texts of the tokens of each chunk, without white space."""
     whole = context == "document" or not doc.has_annotation("SENT_START")
     units: Iterable[Iterable[Token]] = [doc] if whole else doc.sents
-    chunks = []
+    chunks: list[Indices] = []
     for unit in units:
         indices = np.array([token.i for token in unit if not token.is_space], np.int64)
         if indices.size:
             chunks += np.array_split(indices, -(-indices.size // most))
-    return chunks
-
-
-def _words(doc: Doc, indices: Indices) -> list[str]:
-    return [doc[int(index)].text for index in indices]
+    return [(chunk, tuple(doc[int(index)].text for index in chunk)) for chunk in chunks]
 
 
 def _stored(doc: Doc) -> dict[str, Any] | None:
@@ -258,9 +250,8 @@ def add_hooks(doc: Doc, vectors: VectorKind = "features") -> None:
 Doc.set_extension(_NAME, default=None, force=True)
 Doc.set_extension("attention", getter=_doc_attention, force=True)
 Token.set_extension("attention", getter=_token_attention, force=True)
-Token.set_extension("contextual", getter=partial(_row, part="contextual"), force=True)
-Token.set_extension("features", getter=partial(_row, part="features"), force=True)
-Token.set_extension("static", getter=partial(_row, part="static"), force=True)
+for _part in VECTOR_KINDS:
+    Token.set_extension(_part, getter=partial(_row, part=_part), force=True)
 
 
 def build_tok2vec(
@@ -326,10 +317,7 @@ class _VectorLayer:
         encoder = open_encoder(*self.source)
         if encoder is not self.encoder:
             self.encoder, self.cache, self.cached_bytes = encoder, {}, 0
-        chunks = [
-            [(part, tuple(_words(doc, part))) for part in _chunks(doc, self.context, self.most)]
-            for doc in docs
-        ]
+        chunks = [_chunks(doc, self.context, self.most) for doc in docs]
         # Only training repeats texts; in prediction, the cache would only use memory.
         cache = self.cache if is_train else {}
         texts = dict.fromkeys(text for parts in chunks for _, text in parts if text not in cache)
@@ -405,7 +393,7 @@ class SenseTagger(BatchPipe):
     def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> "SenseTagger":
         """Read the inventories."""
         del exclude
-        self._inventories = _read_inventories(data)
+        self._inventories = [read_inventory(line) for line in data.splitlines() if line]
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> None:
@@ -415,10 +403,6 @@ class SenseTagger(BatchPipe):
     def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> "SenseTagger":
         """Read the inventories."""
         return self.from_bytes(Path(path).read_bytes(), exclude=exclude)
-
-
-def _read_inventories(data: bytes) -> list[SenseInventory]:
-    return [read_inventory(line) for line in data.splitlines() if line]
 
 
 def _senses_of(doc: Doc) -> list[dict[str, Any]] | None:

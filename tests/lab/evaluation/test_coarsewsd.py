@@ -122,7 +122,7 @@ def test_figures_agree_with_nearest_centroids_of_scikit_learn(seed):
 def test_a_malformed_set_is_rejected(files, message):
     with pytest.raises(CommandError) as caught:
         coarsewsd(files, by_neighbor)
-    assert message in caught.value.sentence
+    assert message in str(caught.value)
 
 
 def test_the_interval_resamples_the_sentences_of_each_word_separately():

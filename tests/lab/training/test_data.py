@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.errors import CommandError
-from polyseme.progress import SILENT, ConsoleProgress
+from polyseme.progress import SILENT, Progress
 from polyseme_lab.training.config import TrainingConfig
 from tests.lab.training.world import AMBIGUOUS, word
 from tests.tiny import SUBWORDS, tiny_model
@@ -150,7 +150,7 @@ def test_excluded_tags_are_counted_for_each_word(world, tags, capsys):
     counts = Counter(word_of_lemma(data.tagged.names[n]) for n in data.tagged.groups)
     (one, first), *_, (other, last) = counts.most_common()
     recipe = TrainingConfig(steps=1, leave_out=("absent", other.upper(), one))
-    data = read_training_files(world, TrainingFiles(tags=(tags,)), recipe, ConsoleProgress())
+    data = read_training_files(world, TrainingFiles(tags=(tags,)), recipe, Progress())
     assert data.left_out == (
         "--leave-out, by default the words of CoarseWSD-20, excludes"
         f" {first + last} tags: {one} {first}, {other} {last}."
