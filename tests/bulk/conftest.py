@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bulk import inline
+from polyseme.bulk.write import write_shard
 
 
 @pytest.fixture(autouse=True)
@@ -11,6 +11,8 @@ def _in_this_process(monkeypatch):
 
     def write(job, shards, on_shard, *, workers):
         assert workers
-        inline(job, shards, on_shard)
+        for shard in shards:
+            write_shard(job, shard)
+            on_shard(shard)
 
     monkeypatch.setattr("polyseme.bulk.run.write_in_processes", write)

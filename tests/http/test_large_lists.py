@@ -41,6 +41,7 @@ def hostile_bodies() -> Iterator[tuple[str, bytes]]:
                 yield path, orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
 
 
+@pytest.mark.slow
 def test_hostile_lists_cost_little_memory(tmp_path) -> None:
     statuses = set()
     with running(tmp_path, workers=1, threads=1, request_seconds=300) as service:

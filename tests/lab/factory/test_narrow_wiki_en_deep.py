@@ -142,6 +142,7 @@ def test_the_units_that_others_replace_best_are_removed(rng):
         assert {*best_units(covariance, outer, count)} == set(range(9)) - {*removed}
 
 
+@pytest.mark.slow
 def test_a_model_is_narrowed_and_taught(tmp_path, monkeypatch):
     world = world_model(tmp_path)
     text = write_corpus(tmp_path / "text").read_bytes()
