@@ -393,7 +393,7 @@ class Encoding:
         self.errors: list[tuple[int, str]] = []
         """the rows of the last input of `batches` that have an error, and what it is"""
         options = encoder.options
-        options.check(self.model)
+        options.resolve_oov(self.model)
         if encoder.inventories:
             self._senses([""])
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.
@@ -404,7 +404,7 @@ class Encoding:
         """for n tokens, an array has n·a + n²·b values"""
         for part in (part for part in get_args(ArrayPart) if part in encoder.include):
             alone = options.model_copy(update={"include": [part]})
-            self.value_counts[part] = alone.array_numbers(self.model)
+            self.value_counts[part] = alone.size_coefficients(self.model)
         self.forms = [(match_forms(encoder.words, exact=encoder.exact), encoder.exact)]
         for word in (inventory.word_forms for inventory in encoder.inventories):
             self.forms.append((match_forms(word.forms, exact=word.exact), word.exact))

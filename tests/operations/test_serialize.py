@@ -178,7 +178,7 @@ SIZES = [
 @pytest.mark.parametrize("options", SIZES)
 def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
     texts = [*TEXTS, "zebra bank"]
-    per_token, per_pair = EncodeOptions(**options).array_numbers(deep)
+    per_token, per_pair = EncodeOptions(**options).size_coefficients(deep)
     for one in ask(deep, texts, **options):
         n = len(one.tokens)
         size = sum(array.size for array in one.arrays.values())

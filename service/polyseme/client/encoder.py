@@ -112,7 +112,7 @@ class Encoder(Protocol):
             phrases: Whether consecutive words become one token if the vocabulary has their phrase.
         """
         options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
-        return self._encode(require_list(texts), options, _whole)
+        return self._encode(require_list(texts), options, _unchanged)
 
     def encode_each(
         self,
@@ -200,7 +200,7 @@ class Encoder(Protocol):
             share=share,
             phrases=phrases,
         )
-        return self._call(request, _whole)
+        return self._call(request, _unchanged)
 
     def senses(
         self,
@@ -248,7 +248,7 @@ class Encoder(Protocol):
             phrases=phrases,
             inventory=True,
         )
-        return self._call(request, _whole)
+        return self._call(request, _unchanged)
 
     def apply(self, inventory: Senses | SenseInventory, texts: Sequence[Text]) -> AppliedSenses:
         """Return the sense of each occurrence of an inventory's word in texts.
@@ -260,7 +260,7 @@ class Encoder(Protocol):
             raise TypeError("Give a result of `senses`, or an inventory of `polyseme.load_senses`.")
         checked = plain(require_list(texts, "texts"), "texts")
         request = ApplySensesRequest.of(inventory=require_inventory(inventory), texts=checked)
-        return self._call(request, _whole)
+        return self._call(request, _unchanged)
 
     def neighbors(
         self,
@@ -289,7 +289,7 @@ class Encoder(Protocol):
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        return self._call(request_of(TraceRequest, text=text, layer=layer, case=case), _whole)
+        return self._call(request_of(TraceRequest, text=text, layer=layer, case=case), _unchanged)
 
     def models(self) -> list[ModelFacts]:
         """Return the models of this encoder. Raises the same exceptions as `encode`."""
@@ -449,7 +449,7 @@ def encode_options(
     )
 
 
-def _whole(result: _T) -> _T:
+def _unchanged(result: _T) -> _T:
     return result
 
 

@@ -102,8 +102,8 @@ def _read(
     with progress.stage("checking", size) as bar:
         scan = reader.scan(bar)
     facts: dict[str, Any] = {"left_out": len(scan.skipped)}
-    if reader.left_out:
-        progress.say(f"The import leaves out {reader.left_out}.")
+    if reader.dropped:
+        progress.say(f"The import leaves out {reader.dropped}.")
     if skipped := scan.skipped:
         first = f"{reader.unit} {skipped[0]}"
         several = f"{len(skipped):,} unusable rows were skipped; the first is {first}."

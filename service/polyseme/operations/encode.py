@@ -168,8 +168,8 @@ def tokenize(
     """
     if isinstance(texts, str):
         texts, path = [texts], lambda _: ("input",)
-    sizes = options.array_numbers(model)
-    oov = options.check(model)
+    sizes = options.size_coefficients(model)
+    oov = options.resolve_oov(model)
     limits.check("max_sentences", len(texts))
     if sum(map(len, texts)) > limits.max_tokens:
         limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))
@@ -216,7 +216,7 @@ def _reserve(
     *,
     streamed: bool,
 ) -> None:
-    """Reserve the memory of a response; `sizes` are those of `EncodeOptions.array_numbers`.
+    """Reserve the memory of a response; `sizes` are those of `EncodeOptions.size_coefficients`.
 
     Raises TooLargeError if it exceeds the limit, and the errors of `Budget.reserve`.
     """
@@ -351,7 +351,7 @@ def windows(
     model: Model, sentences: Iterable[Tokenized], options: EncodeOptions
 ) -> Iterator[list[Tokenized]]:
     """Yield consecutive sentences whose arrays fit into memory together."""
-    per_token, per_pair = options.array_numbers(model)
+    per_token, per_pair = options.size_coefficients(model)
     window: list[Tokenized] = []
     count = 0
     for sentence in sentences:

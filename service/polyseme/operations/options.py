@@ -121,7 +121,7 @@ class EncodeOptions(SentenceOptions):
             raise InvalidError([FieldError(("layers", index), message) for index in wrong])
         return sorted(set(self.layers))
 
-    def check(self, model: Model) -> OovPolicy:
+    def resolve_oov(self, model: Model) -> OovPolicy:
         """Return the policy for out-of-vocabulary words.
 
         Raises InvalidError for a share or a policy that the model does not support.
@@ -134,7 +134,7 @@ class EncodeOptions(SentenceOptions):
             raise InvalidError([FieldError(("oov",), "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
 
-    def array_numbers(self, model: Model) -> tuple[int, int]:
+    def size_coefficients(self, model: Model) -> tuple[int, int]:
         """Return (a, b), where n·a + n²·b is the number of values for n tokens."""
         heads = len(self.layer_numbers(model)) * model.manifest.heads
         per_token = per_pair = 0

@@ -98,7 +98,7 @@ class Reader(ABC):
 
     unit: ClassVar[str]
     """the unit of positions in the file"""
-    left_out = ""
+    dropped = ""
     """what the reader leaves out beside words and values"""
 
     def __init_subclass__(cls, name: str | None = None) -> None:

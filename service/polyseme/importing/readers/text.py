@@ -70,7 +70,7 @@ class TextReader(RowReader, name="word2vec-text"):
         lines = lines[: max(_MIN_LINES, min(count, _MAX_LINES))]
         self.dialect = detect_dialect(lines, declared, named=self.options.format is not None)
         check_dimension(self.dialect.dimension)
-        self.left_out = str(self.dialect)
+        self.dropped = str(self.dialect)
         return self.dialect.dimension
 
     def read_rows(self, file: Decompressed) -> Iterator[Row]:
