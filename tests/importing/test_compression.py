@@ -69,7 +69,7 @@ NOT_ONE = [
 ]
 
 
-@pytest.mark.parametrize(("content", "options", "sentence"), NOT_ONE)
+@pytest.mark.parametrize(("content", "options", "sentence"), NOT_ONE, ids=range(len(NOT_ONE)))
 def test_a_zip_without_the_one_member_is_rejected(importer, content, options, sentence):
     assert importer.refusal(content, *options) == sentence
 
