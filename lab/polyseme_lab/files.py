@@ -50,7 +50,8 @@ def read_archive(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the names and contents of the files of a tar archive whose names end so.
 
-    Nothing is extracted to disk. Raises CommandError for a file that is damaged or not an archive.
+    Nothing is extracted to disk. Raises CommandError for an archive that is damaged
+    or has a file that is too large.
     """
     with (
         open_decompressed(path, on_read) as stream,
@@ -58,7 +59,9 @@ def read_archive(
     ):
         for member in tar:
             if member.size > _MAX_MEMBER_BYTES:
-                raise CommandError(f"{path.name} has a file that is larger than any data set.")
+                limit = f"{_MAX_MEMBER_BYTES >> 20} MiB"
+                sentence = f"{path.name} has a file of more than {limit}, unlike any data set."
+                raise CommandError(sentence)
             file = tar.extractfile(member) if member.isfile() else None
             if file is not None and member.name.endswith(endings):
                 yield member.name, file.read()

@@ -484,8 +484,8 @@ class Encoding:
             row = _Row(i, text or "", sentence, error, text is None)
             if sentence and self.is_tokens and self.has_words:
                 tokens = [token.text for token in sentence.words]
-                places = (word_places(tokens, forms, exact=exact) for forms, exact in self.forms)
-                row.positions = sorted({*chain.from_iterable(places)})
+                indices = (word_places(tokens, forms, exact=exact) for forms, exact in self.forms)
+                row.positions = sorted({*chain.from_iterable(indices)})
             rows.append(row)
         self.counts.rows += len(rows)
         return rows

@@ -71,9 +71,10 @@ class ProgressBar:
 
 
 class Progress:
-    """The progress of a task in consecutive stages, on standard error."""
+    """The progress of a task in consecutive stages, on standard error if it is shown."""
 
-    is_shown = True
+    def __init__(self, *, is_shown: bool = True) -> None:
+        self.is_shown = is_shown
 
     @contextmanager
     def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:
@@ -95,5 +96,4 @@ def _write_line(text: str) -> None:
         tqdm.write(visible(f"polyseme: {text}", sys.stderr), file=sys.stderr)
 
 
-SILENT = Progress()
-SILENT.is_shown = False
+SILENT = Progress(is_shown=False)

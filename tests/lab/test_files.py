@@ -139,6 +139,12 @@ def outcome(archive):
         return str(error)
 
 
+def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    archive = archived(tmp_path / "a.tar", {"a.txt": ["0" * (1 << 20)]}, "")
+    monkeypatch.setattr("polyseme_lab.files._MAX_MEMBER_BYTES", 1 << 20)
+    assert outcome(archive) == "a.tar has a file of more than 1 MiB, unlike any data set."
+
+
 @pytest.mark.parametrize("data", [b"", b"no archive at all" * 100])
 def test_file_that_is_no_archive_is_rejected(tmp_path, data):
     (tmp_path / "a.tar").write_bytes(data)

@@ -209,6 +209,7 @@ def relative_bias(table: Floats, rows: range, n: int) -> Floats:
     return np.lib.stride_tricks.sliding_window_view(line, n, axis=1)[:, ::-1]
 
 
+@lru_cache(maxsize=512)
 def sinusoids(n: int, d: int, length: float = 1, dtype: np.dtype[Any] = _FLOAT64) -> Floats:
     """Return a vector of the same length for each position. -> [n, d], read-only
 

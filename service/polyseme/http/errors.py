@@ -135,7 +135,6 @@ def message_of(error: PolysemeError) -> str:
 ERROR_MEMBERS: dict[str, Callable[[PolysemeError], Any]] = {
     "/v1/embeddings/": openai_error,
     "/v1/models/": openai_error,
-    "/v2/": message_of,
 }
 """What makes the member `error` of the problem documents of a compatible API, by the start of its
 paths."""

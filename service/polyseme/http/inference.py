@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, Tag
 
 from polyseme import __version__
 from polyseme.errors import FieldError, InvalidError, NotJsonError, UnsupportedMediaError
+from polyseme.http.errors import ERROR_MEMBERS, message_of
 from polyseme.http.parsing import (
     JSON,
     media_type,
@@ -34,6 +35,7 @@ from polyseme.operations.schema import Request, Strings, one_of_kinds
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
+ERROR_MEMBERS["/v2/"] = message_of
 
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
