@@ -50,6 +50,7 @@ class TrainingProgress(Progress):
     """Progress of training: the stages of reading the files, then the training steps."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._steps: ProgressBar | None = None
         self._scores = ""
 
