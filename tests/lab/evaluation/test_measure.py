@@ -18,12 +18,11 @@ def test_pairs_with_a_word_without_a_vector_are_counted(model, tmp_path):
 
 def test_quality_in_a_manifest_is_that_of_the_evaluation(model, tmp_path):
     folder = unpacked(tmp_path, {**COARSE, **WIC})
-    coarse, pairs = (measure_model(model, task, folder, ["model"]) for task in ("coarsewsd", "wic"))
-    scores = {name: figure.value for name, figure in coarse.rows[0].figures.items()}
-    assert quality(model, folder) == {
-        "coarsewsd": {"words": 1, **scores},
-        "wic": {
-            "train_accuracy": pairs.rows[0].facts["train_accuracy"],
-            "dev_accuracy": pairs.rows[0].figures["accuracy"].value,
-        },
-    }
+    coarse, pairs = (
+        measure_model(model, task, folder, ["model"]).rows[0] for task in ("coarsewsd", "wic")
+    )
+    found = quality(model, folder)
+    scores = {name: figure.value for name, figure in coarse.figures.items()}
+    assert found["coarsewsd"] == {"words": 1, **scores}
+    train, dev = pairs.facts["train_accuracy"], pairs.figures["accuracy"].value
+    assert found["wic"] == {"train_accuracy": train, "dev_accuracy": dev}

@@ -22,9 +22,8 @@ from polyseme_lab.training.run import write_trained_model
 from polyseme_lab.training.trainer import Trainer
 
 
-@pytest.mark.slow
 def test_training_separates_senses_of_held_out_words(world, tags):
-    trained, _ = run(world, tags=tags, interpolate=1, steps=150, seed=3)
+    trained, _ = run(world, tags=tags, interpolate=1, steps=60, learning_rate=2.5e-3, seed=3)
     scores = trained.facts["held_out"]
     assert scores["occurrences"] > 50
     assert scores["kept"]["auc"] > scores["before"]["auc"] + 1
@@ -42,13 +41,6 @@ def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
         assert [t != 0.25 for t in trained.facts["temperatures"]] == moves
 
 
-def test_pseudo_words_too_large_for_a_step_are_rejected():
-    most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
-    assert TrainingConfig(**most).of_each_word == 2
-    with pytest.raises(ValueError, match="must not exceed 16384"):
-        TrainingConfig(**{**most, "groups": 3})
-
-
 def test_a_step_changes_every_tensor(world, both):
     how = {"weight_decay": 0} if "objective" in both else {"interpolate": 1}
     before, after = (
@@ -60,7 +52,6 @@ def test_a_step_changes_every_tensor(world, both):
 
 
 def test_the_manifest_describes_the_training(world, both, tmp_path):
-    files = {name: path for name, path in both.items() if isinstance(path, Path)}
     trained, _ = run(world, **both)
     manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     training = manifest.training
@@ -74,13 +65,10 @@ def test_the_manifest_describes_the_training(world, both, tmp_path):
     else:
         recipe = TrainingConfig(**training["recipe"])
         assert recipe.differences(TrainingConfig(**CONTRASTIVE)) == []
+    files = {kind: path for kind, path in sorted(both.items()) if isinstance(path, Path)}
     assert training["data"]["files"] == [
-        {
-            "kind": kind,
-            "name": files[kind].name,
-            "sha256": hashlib.sha256(files[kind].read_bytes()).hexdigest(),
-        }
-        for kind in sorted(files)
+        {"kind": kind, "name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        for kind, path in files.items()
     ]
     assert [point["step"] for point in training["history"]] == [0, 4, 8]
 
@@ -119,16 +107,13 @@ def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
     assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)
 
 
-@pytest.mark.slow
 def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags):
     found = []
-    for factor in (1, 1e-3, 1e3):
-        folder = tmp_path / str(factor)
-        folder.mkdir()
-        model = world_model(folder, vectors=vectors() * np.float32(factor))
-        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3)
+    for factor in (1, 1e3):
+        model = world_model(tmp_path, vectors=vectors() * np.float32(factor), replace=True)
+        trained, _ = run(model, tags=tags, interpolate=1, anchor=1e-3)
         found.append(encoded(trained.layers, model, ["bankaa", "theaa", "riveraa"]))
-    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-3)
+    np.testing.assert_allclose(*found, atol=1e-3)
 
 
 def test_keep_best_keeps_the_weights_with_the_best_score(world, tags):
@@ -141,7 +126,6 @@ def test_keep_best_keeps_the_weights_with_the_best_score(world, tags):
     assert last.facts["held_out"]["kept"]["auc"] == scores[-1]
 
 
-@pytest.mark.slow
 def test_anchors_and_the_schedule_reduce_changes(world, tags):
     options = {"tags": tags, "interpolate": 1, "steps": 30}
     (free, _), (anchored, _), (cosine, _) = (
@@ -174,10 +158,9 @@ def test_the_vector_of_unknown_tokens_stays_zero_if_vectors_are_trained(world, c
 @pytest.mark.parametrize("store", [quantize, lambda rows: rows.astype(np.float16)])
 @pytest.mark.parametrize("tune", [True, False])
 def test_a_model_keeps_its_dtype(tmp_path, tags, store, tune):
-    model = world_model(tmp_path, vectors=vectors(), store=store)
-    trained, _ = run(model, tags=tags, tune_embeddings=tune, interpolate=1)
+    model = world_model(tmp_path, store=store)
+    trained, _ = run(model, tags=tags, steps=2, tune_embeddings=tune, interpolate=1)
     manifest = write_trained_model(tmp_path / "new", model, trained, replacing=False)
     assert manifest.dtype == model.manifest.dtype != "float32"
     change = np.abs(read_model(tmp_path / "new").vectors[:].astype(float) - model.vectors[:]).max()
-    assert (change > 1e-3) == tune
-    assert change < 0.2
+    assert (1e-4 < change < 0.2) if tune else change == 0
