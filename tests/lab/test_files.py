@@ -64,10 +64,10 @@ def test_path_that_is_not_a_regular_file_is_reported(tmp_path, name):
         sha256(tmp_path / name)
 
 
-def test_missing_zstandard_is_reported_with_the_extra(tmp_path, monkeypatch):
+def test_missing_pyarrow_is_reported_with_the_extra(tmp_path, monkeypatch):
     (tmp_path / "text.zst").write_bytes(zstd(b"text"))
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(CommandError, match=r"needs zstandard: .*install 'polyseme\[train\]'"):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(CommandError, match=r"needs pyarrow: .*install 'polyseme\[train\]'"):
         list(read_lines(tmp_path / "text.zst"))
 
 

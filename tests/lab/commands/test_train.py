@@ -8,11 +8,12 @@ import pytest
 
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
-from polyseme_lab.commands.train import recipe_fields
+from polyseme_lab.commands.train import TrainingProgress, recipe_fields
 from tests.cli.conftest import run, run_process, without
 from tests.lab.training.world import world_model, write_corpus, write_tags
+from tests.test_progress import clock
 
-pytestmark = pytest.mark.slow
+__all__ = ["clock"]
 
 QUICK = ("--steps", 4, "--groups", 4, "--occurrences", 6, "--score-every", 2)
 
@@ -47,6 +48,7 @@ def error_of(done):
     return done.stderr.decode().splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "need"), [(40, "two senses of 8 tags each"), (0, "a larger")])
 def test_the_reason_for_absent_scores_is_written(train, folder, count, need):
     write_tags(folder / "tags.jsonl", count=count)
@@ -59,6 +61,7 @@ def test_the_reason_for_absent_scores_is_written(train, folder, count, need):
     assert re.search(re.escape(reason) + f".*{need}", done.stderr.decode())
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_written_next_to_the_model_it_starts_from(train, folder):
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()
@@ -81,6 +84,7 @@ HIDDEN_WORDS = (
 TAGS, CORPUS = ("--tags", "tags.jsonl"), ("--corpus", "corpus.txt", *HIDDEN_WORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "options", "message"),
     [
@@ -109,6 +113,7 @@ def test_invalid_options_are_usage_errors(train, folder, recipe, options, messag
     assert message in done.stderr.decode().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_an_existing_model_is_replaced_only_on_request(train, folder):
     manifest = folder / "models" / "world" / "manifest.json"
     before = manifest.read_bytes()
@@ -119,6 +124,7 @@ def test_an_existing_model_is_replaced_only_on_request(train, folder):
     assert manifest.read_bytes() != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -133,12 +139,14 @@ def test_a_name_that_cannot_be_written_is_rejected(train, folder, name, message)
     assert message in error_of(train(*TAGS, "--output", name, "--replace", *QUICK))
 
 
+@pytest.mark.slow
 def test_missing_pytorch_is_reported_with_the_extra(folder):
     arguments = ("train", "--model", "world", "--tags", folder / "tags.jsonl")
     done = run_process(*arguments, models_dir=folder / "models", python=without("torch"))
     assert "pip install 'polyseme[train]'" in error_of(done)
 
 
+@pytest.mark.slow
 def test_a_recipe_is_read_from_a_file_and_flags_override_it(train, folder):
     first = train("--output", "one", *CORPUS)
     assert first.returncode == 0, first.stderr.decode()
@@ -161,6 +169,7 @@ def test_excluded_words_are_options_or_lines_of_a_file(folder):
         assert fields["leave_out"] == ("bankaa", "Bankab")
 
 
+@pytest.mark.slow
 def test_a_model_without_weights_starts_from_the_closed_form(train, folder):
     world_model(folder / "models", weights=False)
     done = train("--tags", "tags.jsonl", *QUICK)
@@ -170,3 +179,28 @@ def test_a_model_without_weights_starts_from_the_closed_form(train, folder):
     expected = in_closed_form(start.rows, None, by_rank=False).layers[0].value.weight
     found = trained.layers[0].value.weight
     assert 0 < np.abs(found - expected).max() < 0.1
+
+
+def test_without_a_terminal_lines_are_throttled_and_scores_are_not(clock, capsys):
+    with TrainingProgress() as training:
+        with training.stage("reading text.txt", 5_000_000) as bar:
+            for _ in range(5):
+                clock[0] += 4
+                bar.advance(1_000_000)
+        training.step(0, {"step": 0, "auc": 61.234, "macro_f1": None})
+        for step in range(1, 7):
+            clock[0] += 4
+            training.step(step / 6, {"step": step, "loss": 2.5 + step / 1000})
+        training.step(1, {"step": 1007, "loss": 2.4, "auc": 62, "macro_f1": 70.0})
+    with TrainingProgress() as training:  # a resumed one has no scores before the first evaluation
+        training.step(0.4, {"step": 4, "loss": 2.5})
+        clock[0] += 10
+        training.step(0.5, {"step": 5, "loss": 2.5})
+    assert capsys.readouterr().err.splitlines() == [
+        "polyseme: reading text.txt, 3 of 5 MB",
+        "polyseme: training, 0%, step 0, held out: AUC 61.23, macro-F1 –",
+        "polyseme: training, 50%, step 3, loss 2.503, held out: AUC 61.23, macro-F1 –",
+        "polyseme: training, 100%, step 6, loss 2.506, held out: AUC 61.23, macro-F1 –",
+        "polyseme: training, 100%, step 1,007, loss 2.400, held out: AUC 62.00, macro-F1 70.00",
+        "polyseme: training, 50%, step 5, loss 2.500",
+    ]

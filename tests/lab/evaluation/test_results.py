@@ -1,7 +1,10 @@
-"""Results as a table and as a JSON document; published figures on the same data."""
+"""Results of a measurement, as a table and as a JSON document; published figures."""
 
 import orjson
+import pytest
 
+from polyseme.errors import CommandError
+from polyseme_lab.evaluation.measure import measure_model, quality
 from polyseme_lab.evaluation.results import (
     TEN,
     ResultRow,
@@ -12,6 +15,7 @@ from polyseme_lab.evaluation.results import (
 )
 from polyseme_lab.evaluation.statistics import IntervalEstimate
 from polyseme_lab.training.config import COARSEWSD
+from tests.lab.evaluation.sets import COARSE, WIC, WIC_WITH_MOLES, unpacked
 
 STATIC = {
     "accuracy": IntervalEstimate(5.0, 1.25, 9.96),
@@ -85,3 +89,24 @@ def test_published_figures_are_shown_only_for_the_same_data():
     assert len(TEN) == 10 and set(COARSEWSD) > TEN
     for words in ([], TEN - {"bank"}, TEN | {"crane"}):
         assert published_coarsewsd(words) == []
+
+
+def test_pairs_with_a_word_without_a_vector_are_counted(model, tmp_path):
+    found = measure_model(model, "wic", unpacked(tmp_path, {**WIC, **WIC_WITH_MOLES}), ["static"])
+    note = "Without a static vector, so classified by context alone: one or both words of 2 pairs."
+    assert note in found.notes
+    moles = {name: lines[1:] for name, lines in WIC_WITH_MOLES.items()}
+    with pytest.raises(CommandError, match="Every pair of the set has a word"):
+        measure_model(model, "wic", unpacked(tmp_path, moles), ["static"])
+
+
+def test_quality_in_a_manifest_is_that_of_the_evaluation(model, tmp_path):
+    folder = unpacked(tmp_path, {**COARSE, **WIC})
+    coarse, pairs = (
+        measure_model(model, task, folder, ["model"]).rows[0] for task in ("coarsewsd", "wic")
+    )
+    found = quality(model, folder)
+    scores = {name: figure.value for name, figure in coarse.figures.items()}
+    assert found["coarsewsd"] == {"words": 1, **scores}
+    train, dev = pairs.facts["train_accuracy"], pairs.figures["accuracy"].value
+    assert found["wic"] == {"train_accuracy": train, "dev_accuracy": dev}

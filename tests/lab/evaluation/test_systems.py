@@ -7,10 +7,9 @@ import pytest
 
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.importing.weights import in_closed_form
-from polyseme.models.reader import read_model
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.systems import NAMES, SEEDS, knows, systems, tabulate
-from tests.tiny import SUBWORDS, VECTORS, deep_model, full_layer, tiny_model, write_tiny
+from tests.tiny import SUBWORDS, VECTORS, deep_model, full_layer, tiny_model
 from tests.tokenizer.vocabularies import resolve_all
 
 SENTENCE = ("end", "bank", "zebra", "river", "Apple")
@@ -120,10 +119,9 @@ def test_random_projections_keep_the_mean_square(tmp_path):
     # Missing projections are replaced, except the output.
     assert layer.query.weight.shape == layer.key.weight.shape == layer.value.weight.shape == (5, 5)
     assert layer.output.weight is None
-    vectors = np.zeros((1, 307), np.float32)
-    shape = full_layer(d=307, heads=1, k=11, v=503)
-    made = {"words": ["w"], "vectors": vectors, "layers": [shape], "word_bias": vectors[0, :1]}
-    model = read_model(write_tiny(tmp_path / "wide", **made))
+    wide, row = full_layer(d=307, heads=1, k=11, v=503), np.zeros((1, 307), np.float32)
+    made = {"words": ["w"], "vectors": row, "layers": [wide], "word_bias": row[0, :1]}
+    model = tiny_model(tmp_path / "wide", **made)
     (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
     for projection in (layer.query, layer.key, layer.value, layer.output, layer.feed_forward.inner):
         weight = projection.weight * len(projection.weight) ** 0.5

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from polyseme.engine.layers import Layer, Projection
-from polyseme.models.reader import bundled_models, read_model
+from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
-from polyseme.progress import SILENT, Progress, ProgressBar
+from polyseme.progress import SILENT, ProgressBar
 from tests.cli.conftest import run
-from tests.lab.training.runs import HIDDEN_WORDS
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
@@ -30,9 +29,6 @@ from polyseme_lab.training.comparison import (
     pseudoword_f1,
     pseudowords,
 )
-from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
-from polyseme_lab.training.data import TrainingFiles
-from polyseme_lab.training.run import HiddenWordsRun, TrainingRun
 from polyseme_lab.training.trainer import Trainer
 
 TOPICS = ("river", "money")
@@ -176,21 +172,7 @@ def test_a_difference_within_chance_is_none():
         assert found.results().notes[-1] == f"The result {verdict}."
 
 
-def test_messages_before_a_training_have_the_figures_of_the_manifests(world, tags, corpus, capsys):
-    files = TrainingFiles((corpus,), (tags,))
-    TrainingRun(world, files, TrainingConfig(steps=0)).trainer(Progress())
-    HiddenWordsRun(world, files, HiddenWordsConfig(**HIDDEN_WORDS)).trainer(Progress())
-    messages = capsys.readouterr().err
-    for name in ("wiki-en", "wiki-en-deep"):
-        manifest = json.loads((bundled_models() / name / "manifest.json").read_bytes())
-        data = manifest["training"]["data"]
-        own = 12_000 if "tags" in data else 6000
-        text = f"{own:,} tokens; the gains of {name} needed {data['tokens'] / 1e6:.0f} million"
-        assert text in messages
-        if "tags" in data:
-            assert f" and {data['tags'] / 1e3:.0f},000 sense tags." in messages
-
-
+@pytest.mark.slow
 def test_a_worse_model_is_written_only_on_request(tmp_path, monkeypatch):
     monkeypatch.setattr("polyseme_lab.training.run.MIN_PAIRS", 5)
     lines = map(" ".join, topic_sentences(1200))  # of which 120 are held out

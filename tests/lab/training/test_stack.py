@@ -13,8 +13,9 @@ from scipy.linalg import fractional_matrix_power
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Projection, contextualize
 from polyseme.models.reader import read_model
+from polyseme.progress import SILENT
 from tests.lab.training import runs
-from tests.lab.training.runs import digests, encoded, run_of
+from tests.lab.training.runs import digests, encoded
 from tests.lab.training.world import WORDS, world_model
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
@@ -26,7 +27,6 @@ from polyseme_lab.training.hidden_words import UNKNOWN  # noqa: E402
 from polyseme_lab.training.run import write_trained_model  # noqa: E402
 from polyseme_lab.training.stack import (  # noqa: E402
     Occurrences,
-    StackTrainer,
     final_and_skip,
     initial_stack,
     sampled_softmax_loss,
@@ -49,14 +49,15 @@ def test_a_hidden_word_begins_with_the_mean_of_its_context():
         assert np.abs(projection.weight - np.eye(300)).max() < 0.11
 
 
-run = partial(runs.run, objective="hidden-words")
-run_stack = partial(run_of, objective="hidden-words")
+run, hidden_words = (
+    partial(function, objective="hidden-words") for function in (runs.run, runs.training)
+)
 
 
 @pytest.mark.slow
 def test_hidden_words_are_named_from_their_context(world, corpus):
     """The topic of a sentence makes a part of the vocabulary likely."""
-    trained, metrics = run(world, corpus=corpus, steps=100, learning_rate=0.02, score_every=50)
+    trained, metrics = run(world, corpus=corpus, steps=50, learning_rate=0.03, score_every=50)
     scores = trained.facts["held_out"]
     assert scores["kept"]["held_out_loss"] < scores["before"]["held_out_loss"] - 0.3
     assert metrics[-1]["loss"] < math.log(len(WORDS)) - 0.3
@@ -90,19 +91,13 @@ def test_the_sampled_sum_is_exact_on_average():
     assert np.mean(sums) == pytest.approx(float(score.exp().sum()), rel=0.04)
 
 
-def test_the_held_out_loss_is_that_of_all_words(tmp_path, corpus, monkeypatch):
+def test_the_held_out_loss_is_that_of_all_words(tmp_path, corpus):
     """With vectors of zeros, the first prediction depends on the frequencies only."""
-    zeros, found = world_model(tmp_path, vectors=np.zeros((len(WORDS), 7), np.float32)), {}
-
-    class Recording(StackTrainer):
-        def steps(self):
-            found["counts"], found["held"] = self.data.counts, self.data.held_out()
-            return super().steps()
-
-    trained, _ = run_stack(Recording, zeros, monkeypatch, corpus=corpus, steps=0)
-    targets = np.concatenate([batch.targets.ravel() for batch in found["held"]])
-    probability = found["counts"] / found["counts"].sum()
-    scores = trained.facts["held_out"]["before"]
+    zeros = world_model(tmp_path, vectors=np.zeros((len(WORDS), 7), np.float32))
+    trainer = hidden_words(zeros, corpus=corpus).trainer(SILENT)
+    targets = np.concatenate([batch.targets.ravel() for batch in trainer.data.held_out()])
+    probability = trainer.data.counts / trainer.data.counts.sum()
+    scores = trainer.held_out_scores(trainer.tensors)
     assert scores["held_out_loss"] == pytest.approx(-np.log(probability[targets]).mean(), abs=1e-3)
     commonest = (targets == probability.argmax()).mean()
     assert scores["named"] == pytest.approx(100 * commonest, abs=0.01)
@@ -170,20 +165,14 @@ def test_the_final_projection_is_that_of_hidden_and_shown_words(world, corpus, m
     """Words that stay or are replaced are neither; a few occurrences of each word count."""
     monkeypatch.setattr(stack, "_SENTENCES", 64)  # one batch
     monkeypatch.setattr(stack, "_PER_WORD", 3)
-    trainers = []
-
-    class Recording(StackTrainer):
-        def result(self):
-            trainers.append(self)
-            return super().result()
-
-    trained, _ = run_stack(Recording, world, monkeypatch, corpus=corpus, sentences=64)
-    plain = trainers[0]._layers_of(trainers[0].averaged).to_layers()
-    hidden, shown = trainers[0]._occurrences(plain)
+    trainer = hidden_words(world, corpus=corpus, sentences=64).trainer(SILENT)
+    plain = trainer._layers_of(trainer.averaged).to_layers()
+    hidden, shown = trainer._occurrences(plain)
     final, skip = final_and_skip(hidden, shown)
-    np.testing.assert_array_equal(trained.layers[-1].final.weight, final.weight)
-    np.testing.assert_array_equal(trained.layers[-1].skip, skip)
-    batch, table = trainers[0].data.batch(0), trainers[0]._table.numpy()
+    last = trainer.result()[-1]
+    np.testing.assert_array_equal(last.final.weight, final.weight)
+    np.testing.assert_array_equal(last.skip, skip)
+    batch, table = trainer.data.batch(0), trainer._table.numpy()
     expected = {False: defaultdict(list), True: defaultdict(list)}
     for row, places, targets in zip(batch.rows, batch.positions, batch.targets, strict=True):
         known, target_at = row != UNKNOWN, dict(zip(places, targets, strict=True))
@@ -234,33 +223,20 @@ def test_a_training_can_be_continued_for_longer_and_end_with_a_decay(world, corp
         ({"warmup": 2, "decay": 1.0}, [0.5, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]),
     ],
 )
-def test_the_learning_rate_rises_stays_and_falls(world, corpus, monkeypatch, config, expected):
-    rates = []
-
-    class Recording(StackTrainer):
-        def _loss(self, batch):
-            rates.append(self._optimizer.param_groups[0]["lr"])
-            return super()._loss(batch)
-
-    run_stack(Recording, world, monkeypatch, corpus=corpus, learning_rate=0.002, **config)
+def test_the_learning_rate_rises_stays_and_falls(world, corpus, config, expected):
+    trainer = hidden_words(world, corpus=corpus, learning_rate=0.002, **config).trainer(SILENT)
+    _, *rates = (trainer._optimizer.param_groups[0]["lr"] for _ in trainer.steps())
     np.testing.assert_allclose(rates, 0.002 * np.array(expected))
 
 
-def test_the_result_is_an_average_of_the_weights(world, corpus, monkeypatch):
-    states = []
-
-    class Recording(StackTrainer):
-        def _step(self):
-            loss = super()._step()
-            states.append(self.tensors["layers.0.query"].detach().numpy().copy())
-            return loss
-
-    trained, _ = run_stack(Recording, world, monkeypatch, corpus=corpus, steps=2, average=0.15)
+def test_the_result_is_an_average_of_the_weights(world, corpus):
+    trainer = hidden_words(world, corpus=corpus, steps=2, average=0.15).trainer(SILENT)
+    weight = trainer.tensors["layers.0.query"]
+    states = [weight.detach().numpy().copy() for _ in trainer.steps()]
     # The factor of the first step is 1/10, that of the second 0.15.
-    initial = run(world, corpus=corpus, steps=0)[0].layers[0].query.weight
-    first = 0.1 * initial + 0.9 * states[0]
-    expected = 0.15 * first + 0.85 * states[1]
-    np.testing.assert_allclose(trained.layers[0].query.weight, expected, atol=1e-6)
+    first = 0.1 * states[0] + 0.9 * states[1]
+    expected = 0.15 * first + 0.85 * states[2]
+    np.testing.assert_allclose(trainer.result()[0].query.weight, expected, atol=1e-6)
 
 
 def test_bfloat16_gives_nearly_the_same_loss(world, corpus):
