@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from polyseme.errors import CommandError
-from polyseme_lab.training.corpus import Tag, read_tagged, sample_paragraphs
+from polyseme_lab.training.corpus import read_tagged, sample_paragraphs
 from tests.lab.evaluation.sets import archived
 
 
@@ -65,15 +65,18 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 </SimpleWsdDoc>
 """
 READ = [
-    (["She", "sat", "über"], [Tag(1, "sit/verb", "sit.1")]),
+    (["She", "sat", "über"], [(1, "sit/verb", "sit.1")]),
     (["He"], []),
-    (["ran"], [Tag(0, "run/verb", "run.4")]),
+    (["ran"], [(0, "run/verb", "run.4")]),
 ]
-BANK = (["the", "bank"], [Tag(1, "bank/noun", "money")])
+BANK = (["the", "bank"], [(1, "bank/noun", "money")])
 
 
 def read(path):
-    return [tuple(one) for one in read_tagged(path)]
+    return [
+        (one.tokens, [(tag.token, tag.lemma, tag.sense) for tag in one.tags])
+        for one in read_tagged(path)
+    ]
 
 
 def written(path, data):
