@@ -69,6 +69,7 @@ def test_a_sense_that_is_absent_from_train_is_never_predicted():
 
 def test_the_most_frequent_sense_is_that_of_train():
     assert rounded(most_frequent_sense(COARSE)) == (1, 50.0, 33.33)
+    assert most_frequent_sense({**COARSE, GOLD: ["1", "1", "1", "0"]}).accuracy.value == 75
     for labels in (["0", "1"], ["1", "0"]):  # of equally frequent ones, the first label
         tied = {TRAIN: COARSE[TRAIN][:2], TRAIN_GOLD: labels, GOLD: ["0", "0", "0", "1"]}
         assert most_frequent_sense({**COARSE, **tied}).accuracy.value == 75
