@@ -101,7 +101,8 @@ def _figures(word: AmbiguousWord, guesses: Sequence[Integers], stream: int) -> W
         [(drawn @ confusion_cells(gold, senses, s)).reshape(-1, s, s) for senses in guesses]
     )
     measures = np.stack([accuracy(counts).mean(axis=0), macro_f1(counts).mean(axis=0)])
-    return WordFigures(*measures[:, 0].tolist(), measures[:, 1:])
+    right, f1 = measures[:, 0].tolist()
+    return WordFigures(right, f1, measures[:, 1:])
 
 
 def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
