@@ -171,11 +171,12 @@ def test_excluded_words_are_options_or_lines_of_a_file(folder):
 
 @pytest.mark.slow
 def test_a_model_without_weights_starts_from_the_closed_form(train, folder):
-    world_model(folder / "models", weights=False)
+    world_model(folder / "models", weights=False, languages=["de"])
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()
     start, trained = (read_model(folder / "models" / n) for n in ("world", "world-trained"))
     assert not start.manifest.tensors
+    assert trained.manifest.training["recipe"]["leave_out"] == []  # the default is English
     expected = in_closed_form(start.rows, None, by_rank=False).layers[0].value.weight
     found = trained.layers[0].value.weight
     assert 0 < np.abs(found - expected).max() < 0.1
