@@ -12,8 +12,7 @@ Its shards of sentence vectors have 16,384, of which such a loop would flush one
 `cores_worth` is the rate of the command (sentences per second) divided by that of the loops;
 `of_processor_time` is the same ratio in processor time, which depends less on other work on the
 machine. Memory is the peak of the sum of the PSS of the command's processes,
-measured twice a second. Results: results/bulk.json. The benchmark needs zstandard and about 7 GB of
-disk.
+measured twice a second. Results: results/bulk.json. The benchmark needs about 7 GB of disk.
 """
 
 import os

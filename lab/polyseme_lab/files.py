@@ -16,8 +16,6 @@ from polyseme.errors import CommandError, install_command
 
 OnRead: TypeAlias = Callable[[int], None]
 """A callback that receives the number of bytes just read from the file on disk."""
-_ZSTD_CHUNK_BYTES = 1 << 10
-"""Bytes of a .zst to decompress at once, which expand to 32 MiB at most."""
 _MAX_MEMBER_BYTES = 512 << 20
 _DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, tarfile.TarError)
 
@@ -107,46 +105,14 @@ class _CountedFile(io.FileIO):
         return count
 
 
-class _Chunks(io.RawIOBase):
-    """A file of the bytes that an iterator yields."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks, self._data = chunks, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._data = self._data or next(filter(None, self._chunks), b"")
-        data, self._data = self._data[: len(buffer)], self._data[len(buffer) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-
 def _zstd(raw: IO[bytes]) -> IO[bytes]:
-    """Decompress frame by frame; zstandard's reader ignores a truncated end."""
     try:
-        import zstandard
+        import pyarrow as pa
     except ImportError:
         raise CommandError(
-            f"Reading .zst needs zstandard: {install_command('train')}; or decompress the file."
+            f"Reading .zst needs pyarrow: {install_command('train')}; or decompress the file."
         ) from None
-    decompressor = zstandard.ZstdDecompressor()
-
-    def chunks() -> Iterator[bytes]:
-        frame, data = None, b""
-        while data := data or raw.read(_ZSTD_CHUNK_BYTES):
-            frame = frame or decompressor.decompressobj()
-            try:
-                yield frame.decompress(data)
-            except zstandard.ZstdError:
-                raise EOFError from None
-            data = frame.unused_data if frame.eof else b""
-            frame = None if frame.eof else frame
-        if frame is not None:
-            raise EOFError  # a frame is truncated
-
-    return io.BufferedReader(_Chunks(chunks()), 1 << 17)
+    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw), "zstd"), 1 << 17)
 
 
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {

@@ -12,7 +12,7 @@ import pytest
 
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.datasets import fingerprint, read_data_set
-from polyseme_lab.files import open_decompressed, read_archive, read_lines, sha256
+from polyseme_lab.files import read_archive, read_lines, sha256
 from tests.lab.evaluation.sets import COARSE, archived, unpacked
 
 NOISE = np.random.default_rng(1).bytes(100_000)
@@ -24,28 +24,24 @@ def zstd(data):
     return pytest.importorskip("zstandard").ZstdCompressor(write_checksum=True).compress(data)
 
 
-def zstd_in_frames(data):
-    return zstd(data[:7]) + zstd(data[7:])
-
-
 PACKERS = {
     "plain": bytes,
     "gz": gzip.compress,
     "bz2": bz2.compress,
     "xz": lzma.compress,
     "zst": zstd,
-    "frames": zstd_in_frames,
+    "frames": lambda data: zstd(data[:7]) + zstd(data[7:]),
 }
 
 
 @pytest.mark.parametrize("packer", PACKERS.values(), ids=PACKERS)
 def test_text_is_same_from_any_compression(tmp_path, packer):
-    path, text = tmp_path / "text", TEXT * 50_000
+    path, text = tmp_path / "text", TEXT * 5000
     path.write_bytes(packer(text.encode() + b"a\xffb"))
     read = []
     lines = list(read_lines(path, read.append))
     assert "".join(lines) == text + "a\ufffdb"
-    assert len(lines) == 100_001
+    assert len(lines) == 10_001
     assert sum(read) == path.stat().st_size
 
 
@@ -61,22 +57,17 @@ def test_truncated_or_damaged_file_is_reported(tmp_path, packer, change):
         list(read_lines(tmp_path / "text.gz"))
 
 
-def test_path_that_is_not_a_regular_file_is_reported(tmp_path):
+@pytest.mark.parametrize("name", ["", "none", "pipe"])
+def test_path_that_is_not_a_regular_file_is_reported(tmp_path, name):
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "none", tmp_path / "pipe"):
-        with (
-            pytest.raises(CommandError, match="does not exist or cannot be read"),
-            open_decompressed(path),
-        ):
-            pass
     with pytest.raises(CommandError, match="does not exist or cannot be read"):
-        sha256(tmp_path / "none")
+        sha256(tmp_path / name)
 
 
-def test_missing_zstandard_is_reported_with_the_extra(tmp_path, monkeypatch):
+def test_missing_pyarrow_is_reported_with_the_extra(tmp_path, monkeypatch):
     (tmp_path / "text.zst").write_bytes(zstd(b"text"))
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(CommandError, match=r"needs zstandard: .*install 'polyseme\[train\]'"):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(CommandError, match=r"needs pyarrow: .*install 'polyseme\[train\]'"):
         list(read_lines(tmp_path / "text.zst"))
 
 
@@ -139,16 +130,13 @@ def outcome(archive):
         return str(error)
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+def test_a_file_that_is_no_archive_or_has_a_large_file_is_rejected(tmp_path, monkeypatch):
     archive = archived(tmp_path / "a.tar", {"a.txt": ["0" * (1 << 20)]}, "")
     monkeypatch.setattr("polyseme_lab.files._MAX_MEMBER_BYTES", 1 << 20)
     assert outcome(archive) == "a.tar has a file of more than 1 MiB, unlike any data set."
-
-
-@pytest.mark.parametrize("data", [b"", b"no archive at all" * 100])
-def test_file_that_is_no_archive_is_rejected(tmp_path, data):
-    (tmp_path / "a.tar").write_bytes(data)
-    assert outcome(tmp_path / "a.tar") == "a.tar: the file is damaged or truncated."
+    for data in (b"", b"no archive at all" * 100):
+        archive.write_bytes(data)
+        assert outcome(archive) == "a.tar: the file is damaged or truncated."
 
 
 @pytest.mark.parametrize("kind", ["xz", "gz", "bz2"])
@@ -157,7 +145,7 @@ def test_truncated_or_damaged_archive_is_rejected_or_complete(tmp_path, kind):
     expected, whole = outcome(archive), archive.read_bytes()
     versions = [whole[:end] for end in range(1, len(whole), 17)]
     versions += [
-        whole[:n] + bytes([whole[n] ^ 0xFF]) + whole[n + 1 :] for n in range(0, len(whole), 7)
+        whole[:n] + bytes([whole[n] ^ 0xFF]) + whole[n + 1 :] for n in range(0, len(whole), 17)
     ]
     rejected = 0
     for version in versions:

@@ -61,13 +61,13 @@ def test_report_has_facts_lists_and_tables():
 
 
 def test_wide_rows_become_tables_of_their_own():
-    wide = {str(n): {"ms": n, "mb": 0} for n in range(7)}
-    report = markdown("growth", {"tokens": {"with": wide, "without": wide}})
-    assert "## tokens, with\n\n|  | ms | mb |\n| --- | --- | --- |\n| 0 | 0 | 0 |" in report
-    assert "## tokens\n" not in report
-    few = {str(n): {"ms": n, "mb": 0} for n in range(6)}
-    report = markdown("growth", {"tokens": {"with": few, "without": few}})
-    assert "|  | 0, ms | 0, mb | 1, ms" in report
+    for count, title, table in (
+        (7, "## tokens, with", "|  | ms | mb |\n| --- | --- | --- |\n| 0 | 0 | 0 |"),
+        (6, "## tokens", "|  | 0, ms | 0, mb | 1, ms"),
+    ):
+        rows = {str(n): {"ms": n, "mb": 0} for n in range(count)}
+        report = markdown("growth", {"tokens": {"with": rows, "without": rows}})
+        assert report.startswith(f"# growth\n\n{title}\n\n{table}")
 
 
 def test_objects_without_a_common_column_are_lists():
@@ -76,23 +76,20 @@ def test_objects_without_a_common_column_are_lists():
 
 
 def test_files_are_written_and_reports_made_again(tmp_path):
-    write(tmp_path / "engine.json", DOCUMENT)
-    assert orjson.loads((tmp_path / "engine.json").read_bytes()) == DOCUMENT
-    report = tmp_path / "engine.md"
+    file, report = tmp_path / "engine.json", tmp_path / "engine.md"
+    write(file, DOCUMENT)
+    assert orjson.loads(file.read_bytes()) == DOCUMENT
     assert report.read_text("utf-8") == REPORT
     report.unlink()
-    CliRunner().invoke(main, [str(tmp_path / "engine.json")])
+    CliRunner().invoke(main, [str(file)])
     assert report.read_text("utf-8") == REPORT
-
-
-def test_facts_of_a_command_are_added_to_its_results(tmp_path):
-    file = tmp_path / "wic.json"
+    # Facts of a command are added to its results.
     file.write_bytes(orjson.dumps({"task": "wic", "versions": {"numpy": "2"}}))
     CliRunner().invoke(main, ["--command", "polyseme evaluate wic sets", str(file)])
     found = orjson.loads(file.read_bytes())
     assert (found["task"], found["versions"]) == ("wic", {"numpy": "2"})
     assert found["command"] == "polyseme evaluate wic sets"
-    assert f"`polyseme evaluate wic sets`; {found['date']}; " in file.with_suffix(".md").read_text()
+    assert f"`polyseme evaluate wic sets`; {found['date']}; " in report.read_text("utf-8")
 
 
 def test_facts_name_the_command_without_the_folder_of_its_program(monkeypatch):

@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import PurePosixPath
 
 import numpy as np
-from sklearn.metrics import accuracy_score, f1_score
 
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.errors import CommandError
@@ -96,15 +95,14 @@ def occurrences_in(files: Files) -> list[TokenizedOccurrence]:
 
 def _figures(word: AmbiguousWord, guesses: Sequence[Integers], stream: int) -> WordFigures:
     gold, s = word.test.senses, len(word.senses)
-    drawn = resample_counts(len(gold), stream).astype(np.float64)
+    whole = np.ones((1, len(gold)))
+    drawn = np.concatenate([whole, resample_counts(len(gold), stream)])
     counts = np.stack(
         [(drawn @ confusion_cells(gold, senses, s)).reshape(-1, s, s) for senses in guesses]
     )
-    return WordFigures(
-        float(np.mean([accuracy_score(gold, senses) for senses in guesses])),
-        float(np.mean([f1_score(gold, senses, average="macro") for senses in guesses])),
-        np.stack([accuracy(counts).mean(axis=0), macro_f1(counts).mean(axis=0)]),
-    )
+    measures = np.stack([accuracy(counts).mean(axis=0), macro_f1(counts).mean(axis=0)])
+    right, f1 = measures[:, 0].tolist()
+    return WordFigures(right, f1, measures[:, 1:])
 
 
 def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:

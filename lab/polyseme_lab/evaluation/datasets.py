@@ -66,8 +66,7 @@ def number_occurrences(
     occurrences: Iterable[TokenizedOccurrence],
 ) -> dict[TokenizedOccurrence, int]:
     """Number the distinct occurrences. The numbers are the rows of an OccurrenceVectors."""
-    distinct = dict.fromkeys(occurrences)
-    return {occurrence: number for number, occurrence in enumerate(distinct)}
+    return {occurrence: number for number, occurrence in enumerate(dict.fromkeys(occurrences))}
 
 
 def by_sentence(

@@ -71,19 +71,16 @@ def systems(model: Model, names: Collection[str] | None = None) -> dict[str, Sys
     }
 
 
-def _resolve(model: Model, words: Iterable[str]) -> list[ResolvedToken]:
-    return model.tokenizer.look_up([*words])
-
-
 def knows(model: Model, words: Iterable[str]) -> list[bool]:
     """Return whether words have a vector, from the vocabulary or composed of subwords."""
-    return [t.row is not None or t.composed is not None for t in _resolve(model, words)]
+    tokens = model.tokenizer.look_up([*words])
+    return [token.row is not None or token.composed is not None for token in tokens]
 
 
 def static_stacks(model: Model, sentences: Sequence[Words]) -> Iterator[StaticStack]:
     """Yield sentences with their static vectors, those of equal length together."""
     for numbers in stacks([len(words) for words in sentences]):
-        tokens = [_resolve(model, sentences[number]) for number in numbers]
+        tokens = [model.tokenizer.look_up(sentences[number]) for number in numbers]
         yield StaticStack(numbers, model.stack(tokens), tokens)
 
 

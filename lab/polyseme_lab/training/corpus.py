@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Annotated, NamedTuple
+from typing import IO, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,22 +50,6 @@ def sample_paragraphs(
 _BREAKS = {"SENTENCE_BREAK", "PARAGRAPH_BREAK"}
 
 
-class Tag(NamedTuple):
-    """A tagged word."""
-
-    token: int
-    """index of the token"""
-    lemma: str
-    sense: str
-
-
-class TaggedSentence(NamedTuple):
-    """The tokens of a sentence and its tags."""
-
-    tokens: list[str]
-    tags: list[Tag]
-
-
 _Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -73,18 +57,23 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _TagJson(_Strict):
+class Tag(_Strict):
+    """A tagged word."""
+
     token: int = Field(ge=0)
+    """index of the token"""
     lemma: _Text
     sense: _Text
 
 
-class _LineJson(_Strict):
+class TaggedSentence(_Strict):
+    """The tokens of a sentence and its tags, a line of JSON."""
+
     tokens: list[_Text] = Field(max_length=100_000)
-    tags: list[_TagJson]
+    tags: list[Tag]
 
     @model_validator(mode="after")
-    def _within(self) -> "_LineJson":
+    def _within(self) -> "TaggedSentence":
         if any(tag.token >= len(self.tokens) for tag in self.tags):
             raise ValueError("a tag's token is beyond the last token")
         return self
@@ -128,14 +117,14 @@ def _read_json_lines(file: IO[bytes], name: str) -> Iterator[TaggedSentence]:
         if not line.strip():
             continue
         try:
-            read = _LineJson.model_validate_json(line)
+            sentence = TaggedSentence.model_validate_json(line)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(map(str, first["loc"]))
             message = validation_message(first)
             problem = f"{field}: {message}" if field else message
             raise CommandError(f"{name}, line {number}: {problem}.") from None
-        yield TaggedSentence(read.tokens, [Tag(t.token, t.lemma, t.sense) for t in read.tags])
+        yield sentence
 
 
 def _read_xml(data: bytes, name: str) -> Iterator[list[dict[str, str]]]:
@@ -166,12 +155,13 @@ def _read_xml(data: bytes, name: str) -> Iterator[list[dict[str, str]]]:
 
 
 def _xml_sentence(words: Sequence[dict[str, str]]) -> TaggedSentence:
-    tags = [
-        Tag(index, f"{word['lemma']}/{word.get('pos', '')}".lower(), word["sense"])
-        for index, word in enumerate(words)
-        if word.get("lemma") and word.get("sense")
-    ]
-    return TaggedSentence([word.get("text", "") for word in words], tags)
+    tags = []
+    for i, word in enumerate(words):
+        if word.get("lemma") and word.get("sense"):
+            lemma = f"{word['lemma']}/{word.get('pos', '')}".lower()
+            tags.append(Tag.model_construct(token=i, lemma=lemma, sense=word["sense"]))
+    tokens = [word.get("text", "") for word in words]
+    return TaggedSentence.model_construct(tokens=tokens, tags=tags)
 
 
 def word_of_lemma(lemma: str) -> str:

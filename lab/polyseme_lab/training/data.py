@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -360,8 +361,7 @@ class PseudoWordSampler:
 
     def restricted(self, words: NDArray[np.int64]) -> "PseudoWordSampler":
         """Return a sampler of some of the words, given in order of frequency."""
-        other = object.__new__(PseudoWordSampler)
-        other.size, other._order, other._starts = self.size, self._order, self._starts
+        other = copy(self)
         other.by_frequency = words
         return other
 
@@ -388,20 +388,15 @@ class PseudoWordSampler:
 
 def merge_draws(draws: Sequence[Draw]) -> Draw:
     """Concatenate draws, renumbering groups and labels to keep them distinct."""
-    shifts, base, label = [], 0, 0
+    parts, group, label = [], 0, 0
     for draw in draws:
-        shifts.append((base, label))
-        base += int(draw.occurrences.groups.max(initial=-1)) + 1
-        label += int(draw.occurrences.labels.max(initial=-1)) + 1
-    parts = [draw.occurrences for draw in draws]
-    return Draw(
-        Occurrences(
-            np.concatenate([part.positions for part in parts]),
-            np.concatenate([p.groups + g for p, (g, _) in zip(parts, shifts, strict=True)]),
-            np.concatenate([p.labels + b for p, (_, b) in zip(parts, shifts, strict=True)]),
-        ),
-        np.concatenate([draw.hidden for draw in draws]),
-    )
+        part = draw.occurrences
+        parts.append((part.positions, part.groups + group, part.labels + label))
+        group += int(part.groups.max(initial=-1)) + 1
+        label += int(part.labels.max(initial=-1)) + 1
+    positions, groups, labels = map(np.concatenate, zip(*parts, strict=True))
+    hidden = np.concatenate([draw.hidden for draw in draws])
+    return Draw(Occurrences(positions, groups, labels), hidden)
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ class StackTrainer(TrainingLoop):
         super().__init__(config)
         self.config, self.data = config, data
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        torch.use_deterministic_algorithms(self.device.type == "cpu")
+        torch.set_deterministic_debug_mode("error" if self.device.type == "cpu" else "default")
         fast = config.precision == "bfloat16"
         if config.precision == "auto":
             fast = (

@@ -126,7 +126,8 @@ class Trainer(TrainingLoop):
     """Trains a network. Without `minutes`, the weights are reproducible bit for bit."""
 
     def __init__(self, layers: list[Layer], data: TrainingData, config: TrainingConfig) -> None:
-        torch.use_deterministic_algorithms(True)
+        # torch.use_deterministic_algorithms does the same, and imports a compiler for seconds.
+        torch.set_deterministic_debug_mode("error")
         torch.set_num_threads(config.threads)
         super().__init__(config)
         self.config, self.data = config, data

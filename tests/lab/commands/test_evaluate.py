@@ -1,7 +1,6 @@
 """`polyseme evaluate` on tiny sets, and on the real ones if present."""
 
 import json
-from functools import cache
 
 import pytest
 
@@ -22,41 +21,13 @@ def sets(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def measured(polyseme, sets, tmp_path_factory):
-    """A function that returns the table and the JSON of a task; each runs once."""
-    folder = tmp_path_factory.mktemp("measured")
-
-    @cache
-    def measure(task, number=1):
-        file = folder / f"{task}-{number}.json"
-        done = polyseme("evaluate", task, sets, "--json", file)
+def test_the_table_and_the_document_agree(polyseme, sets, tmp_path):
+    for _ in range(2):  # the same bytes
+        done = polyseme("evaluate", "wic", sets, "--json", tmp_path / "a.json")
         assert (done.returncode, done.stderr) == (0, b"")
-        return done.stdout.decode(), file.read_bytes()
-
-    return measure
-
-
-def test_the_model_and_its_controls_are_in_one_table(measured):
-    title, _, head, *rows = measured("coarsewsd")[0].splitlines()
-    assert title.startswith("CoarseWSD-20, 1 words, 4 test sentences")
-    assert head.split() == ["accuracy", "macro-F1"]
-    titles = (
-        *("most frequent sense", "static vector", "plain mean of the context"),
-        *("parameter-free attention", "random projections", "closed form"),
-        "contextual vector (tiny)",
-    )
-    assert all(row.startswith(title) for row, title in zip(rows, titles, strict=False))
-    assert rows[0].split()[3:] == ["50.00", "[0.0,", "100.0]", "33.33", "[0.0,", "100.0]"]
-    assert "1,000 bootstrap resamples of each word's test sentences (seed 1)" in rows[-2]
-
-
-def test_the_same_command_gives_the_same_bytes(measured):
-    assert measured("wic") == measured("wic", 2)
-
-
-def test_the_document_agrees_with_the_table(measured, sets):
-    text, document = measured("wic")
+        document, text = (tmp_path / "a.json").read_bytes(), done.stdout.decode()
+        (tmp_path / "a.json").rename(tmp_path / "b.json")
+    assert (tmp_path / "b.json").read_bytes() == document
     found = json.loads(document)
     assert (found["task"], found["model"], found["split"], found["pairs"]) == (
         *("wic", "tiny", "dev", 3),
@@ -70,67 +41,52 @@ def test_the_document_agrees_with_the_table(measured, sets):
     assert str(sets) not in text + document.decode()
 
 
+def test_the_model_and_its_controls_are_in_one_table(polyseme, sets):
+    title, _, head, *rows = polyseme("evaluate", "coarsewsd", sets).stdout.decode().splitlines()
+    assert title.startswith("CoarseWSD-20, 1 words, 4 test sentences")
+    assert head.split() == ["accuracy", "macro-F1"]
+    assert rows[0].split()[3:] == ["50.00", "[0.0,", "100.0]", "33.33", "[0.0,", "100.0]"]
+    assert rows[6].startswith("contextual vector (tiny)")
+    assert "1,000 bootstrap resamples of each word's test sentences (seed 1)" in rows[-2]
+
+
 def test_only_the_requested_systems_are_measured(polyseme, sets, tmp_path):
-    done = polyseme("evaluate", "wic", sets, "--no-controls", "--json", tmp_path / "a.json")
-    assert list(json.loads((tmp_path / "a.json").read_bytes())["systems"]) == ["model"]
-    names = "random,most-frequent, mean"
-    done = polyseme(
-        "evaluate", "coarsewsd", sets, "--systems", names, "--json", tmp_path / "b.json"
-    )
-    assert done.returncode == 0
-    found = json.loads((tmp_path / "b.json").read_bytes())["systems"]
-    assert list(found) == ["most-frequent", "mean", "random"]
+    for task, options, names in (
+        ("wic", ["--no-controls"], ["model"]),
+        ("coarsewsd", ["--systems", "mean, most-frequent"], ["most-frequent", "mean"]),
+    ):
+        polyseme("evaluate", task, sets, *options, "--json", tmp_path / "a.json")
+        assert list(json.loads((tmp_path / "a.json").read_bytes())["systems"]) == names
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("folder", "options", "message"),
     [
-        (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz (or another .tar) nor"),
-        (["coarsewsd", "SETS", "--model", "nobody"], "No model is named 'nobody'. Available: "),
-        (["coarsewsd", "UNKNOWN"], "has none of the words of the set"),
-        (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz: the file is damaged"),
+        ("empty", ["coarsewsd"], "neither coarsewsd.tar.xz (or another .tar) nor"),
+        ("sets", ["coarsewsd", "--model", "nobody"], "No model is named 'nobody'. Available: "),
+        ("unknown", ["coarsewsd"], "has none of the words of the set"),
+        ("sets", ["coarsewsd", "--split", "dev"], "--split applies only to WiC"),
+        ("sets", ["wic", "--systems", "bert"], "the systems are most-frequent, static,"),
+        ("sets", ["wic", "--systems", "mean", "--no-controls"], "not both"),
+        ("sets", ["wic", "--systems", "most-frequent"], "no most frequent sense"),
+        ("sets", ["wic", "--json", "nowhere/a.json"], "there is no such folder"),
+        ("sets", ["wic", "--json", "/dev/null"], "is not a regular file"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_an_impossible_measurement_is_reported_in_one_sentence(
-    polyseme, sets, tmp_path, arguments, message
-):
-    folders = {name: tmp_path / name.lower() for name in ("EMPTY", "UNKNOWN", "BROKEN")}
-    for folder in folders.values():
-        folder.mkdir()
-    # The vocabulary lacks `mole`.
-    unknown = {
+def test_an_impossible_measurement_is_reported(polyseme, sets, tmp_path, folder, options, message):
+    (tmp_path / "empty").mkdir()
+    unknown = {  # the vocabulary lacks `mole`
         name.replace("/bank/", "/mole/"): [line.replace("bank", "mole") for line in lines]
         for name, lines in COARSE.items()
     }
-    unpacked(folders["UNKNOWN"], unknown)
-    (folders["BROKEN"] / "coarsewsd.tar.xz").write_bytes(b"no archive")
-    folders["SETS"] = sets
-    file = tmp_path / "a.json"
-    arguments = [folders.get(one, one) for one in arguments]
-    done = polyseme("evaluate", *arguments, "--json", file)
-    assert (done.returncode, done.stdout) == (1, b"")
-    lines = done.stderr.decode().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("polyseme: ") and message in lines[0]
-    assert not file.exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["coarsewsd", "SETS", "--split", "dev"], "--split applies only to WiC"),
-        (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
-        (["wic", "SETS", "--systems", "mean", "--no-controls"], "not both"),
-        (["wic", "SETS", "--systems", "most-frequent"], "no most frequent sense"),
-        (["wic", "SETS", "--json", "nowhere/a.json"], "there is no such folder"),
-        (["wic", "SETS", "--json", "/dev/null"], "is not a regular file"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_usage_error_is_reported_before_any_measurement(polyseme, sets, arguments, message):
-    done = polyseme("evaluate", *[sets if one == "SETS" else one for one in arguments])
-    assert (done.returncode, done.stdout) == (2, b"")
+    unpacked(tmp_path / "unknown", unknown)
+    task, *options = options
+    path = sets if folder == "sets" else tmp_path / folder
+    done = polyseme("evaluate", task, path, *options)
+    of_model = folder != "sets" or "--model" in options
+    assert (done.returncode, done.stdout) == (1 if of_model else 2, b"")
     assert message in " ".join(done.stderr.decode().split())
+    assert not of_model or len(done.stderr.splitlines()) == 1
 
 
 def test_a_missing_extra_is_named(sets, models_dir):

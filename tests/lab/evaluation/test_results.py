@@ -1,7 +1,10 @@
-"""Results as a table and as a JSON document; published figures on the same data."""
+"""Results of a measurement, as a table and as a JSON document; published figures."""
 
 import orjson
+import pytest
 
+from polyseme.errors import CommandError
+from polyseme_lab.evaluation.measure import measure_model, quality
 from polyseme_lab.evaluation.results import (
     TEN,
     ResultRow,
@@ -12,40 +15,38 @@ from polyseme_lab.evaluation.results import (
 )
 from polyseme_lab.evaluation.statistics import IntervalEstimate
 from polyseme_lab.training.config import COARSEWSD
+from tests.lab.evaluation.sets import COARSE, WIC, WIC_WITH_MOLES, unpacked
 
+STATIC = {
+    "accuracy": IntervalEstimate(5.0, 1.25, 9.96),
+    "macro_f1": IntervalEstimate(50.5, 45, 55.04),
+}
+MODEL = {"accuracy": IntervalEstimate(100.0, 100.0, 100.0)}
 RESULTS = Results(
     task="coarsewsd",
     title="CoarseWSD-20, 2 words",
     columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
     rows=[
-        ResultRow("static", "static vector", "control", {
-            "accuracy": IntervalEstimate(5.0, 1.25, 9.96),
-            "macro_f1": IntervalEstimate(50.5, 45, 55.04)
-        }),
-        ResultRow("model", "contextual vector (tiny)", "model", {
-            "accuracy": IntervalEstimate(100.0, 100.0, 100.0),
-            "macro_f1": IntervalEstimate(93.33, 90, 97)
-        }, {"words": {"bank": {"accuracy": 100.0}}}),
+        ResultRow("static", "static vector", "control", STATIC),
+        ResultRow("model", "contextual vector (tiny)", "model", MODEL, {"words": {"bank": 1}}),
     ],
     published=published_coarsewsd(TEN)[1:2],
     notes=["A note."],
-    facts={"model": "tiny", "words": ["bank"]},
-)  # fmt: skip
-
-
-def test_the_table_has_every_figure_word_and_note():
-    assert (
-        table(RESULTS)
-        == """\
+    facts={"model": "tiny"},
+)
+TABLE = """\
 CoarseWSD-20, 2 words
 
                                                accuracy              macro-F1
 static vector                                   5.00 [1.2, 10.0]     50.50 [45.0, 55.0]
-contextual vector (tiny)                       100.00 [100.0, 100.0]  93.33 [90.0, 97.0]
+contextual vector (tiny)                       100.00 [100.0, 100.0]  –
 BERT-base, nearest sense centroid (published)   94.7                  93.3
 
 A note."""
-    )
+
+
+def test_the_table_has_every_figure_and_note():
+    assert table(RESULTS) == TABLE
 
 
 def test_the_document_has_every_figure_and_fact():
@@ -53,7 +54,6 @@ def test_the_document_has_every_figure_and_fact():
     assert found == {
         "task": "coarsewsd",
         "model": "tiny",
-        "words": ["bank"],
         "interval": {"percent": 95, "resamples": 1000, "seed": 1},
         "systems": {
             "static": {
@@ -66,8 +66,7 @@ def test_the_document_has_every_figure_and_fact():
                 "title": "contextual vector (tiny)",
                 "kind": "model",
                 "accuracy": {"value": 100.0, "low": 100.0, "high": 100.0},
-                "macro_f1": {"value": 93.33, "low": 90, "high": 97},
-                "words": {"bank": {"accuracy": 100.0}},
+                "words": {"bank": 1},
             },
         },
         "published": [
@@ -90,3 +89,24 @@ def test_published_figures_are_shown_only_for_the_same_data():
     assert len(TEN) == 10 and set(COARSEWSD) > TEN
     for words in ([], TEN - {"bank"}, TEN | {"crane"}):
         assert published_coarsewsd(words) == []
+
+
+def test_pairs_with_a_word_without_a_vector_are_counted(model, tmp_path):
+    found = measure_model(model, "wic", unpacked(tmp_path, {**WIC, **WIC_WITH_MOLES}), ["static"])
+    note = "Without a static vector, so classified by context alone: one or both words of 2 pairs."
+    assert note in found.notes
+    moles = {name: lines[1:] for name, lines in WIC_WITH_MOLES.items()}
+    with pytest.raises(CommandError, match="Every pair of the set has a word"):
+        measure_model(model, "wic", unpacked(tmp_path, moles), ["static"])
+
+
+def test_quality_in_a_manifest_is_that_of_the_evaluation(model, tmp_path):
+    folder = unpacked(tmp_path, {**COARSE, **WIC})
+    coarse, pairs = (
+        measure_model(model, task, folder, ["model"]).rows[0] for task in ("coarsewsd", "wic")
+    )
+    found = quality(model, folder)
+    scores = {name: figure.value for name, figure in coarse.figures.items()}
+    assert found["coarsewsd"] == {"words": 1, **scores}
+    train, dev = pairs.facts["train_accuracy"], pairs.figures["accuracy"].value
+    assert found["wic"] == {"train_accuracy": train, "dev_accuracy": dev}

@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from polyseme.errors import CommandError
 from polyseme_lab.evaluation.sense_induction import (
     MAX_OCCURRENCES,
     coarsewsd_samples,
     induced,
+    measure_senses,
     rule_figures,
     sense_systems,
 )
@@ -45,12 +47,7 @@ def test_k_means_and_the_default_find_two_directions():
     for name in ("k-means", "model"):
         figures = induced(gold, vectors, sense_systems()[name].clustering)
         assert figures["ari_given"] == figures["ari_found"] == 1, name
-    one = induced(gold, vectors, sense_systems()["one-sense"].clustering)
-    assert one["ari_given"] == one["v_found"] == 0 and one["found"] == 1
-
-
-def test_k_means_of_equal_vectors_is_one_cluster():
-    for count in (None, 2):
+    for count in (None, 2):  # equal vectors are one cluster
         assert not sense_systems()["k-means"].clustering(np.ones((9, 3), np.float32), count).any()
 
 
@@ -97,33 +94,21 @@ def measured(tmp_path_factory):
     return done.stdout.decode(), json.loads((folder / "senses.json").read_bytes())
 
 
-def test_each_set_that_is_there_has_a_table(measured):
+def test_each_set_has_a_table_and_systems(measured):
     text, found = measured
     assert found["task"] == "senses" and found["model"] == "tiny"
-    assert list(found["sets"]) == ["coarsewsd", "pseudowords"]
     assert text.count("one sense for all") == 1
     for line in ("CoarseWSD-20, senses found", "2 pseudo-words"):
         assert line in text
-
-
-def test_one_sense_for_all_scores_zero(measured):
-    sets = measured[1]["sets"]
-    one = sets["coarsewsd"]["systems"]["one-sense"]
+    coarse, pseudowords = (one["systems"] for one in found["sets"].values())
+    one = coarse["one-sense"]
     assert one["ari_given"]["value"] == one["v_found"]["value"] == one["number_right"]["value"] == 0
     assert one["words"]["bank"]["senses"] == 2 and one["words"]["bank"]["found"] == 1
+    # The neighbors decide the senses.
+    figures = pseudowords["model"]
+    assert figures["split_ari"]["value"] == figures["two_right_twice"]["value"] == 100
 
 
-def test_clusters_find_senses_that_the_neighbors_decide(measured):
-    systems = measured[1]["sets"]["pseudowords"]["systems"]
-    figures = systems["model"]
-    assert figures["split_ari"]["value"] == 100
-    assert figures["two_right_twice"]["value"] == 100
-
-
-def test_a_folder_without_a_set_is_an_error(tmp_path):
-    write_tiny(tmp_path / "models" / "tiny")
-    done = run(
-        *("evaluate", "senses", tmp_path), models_dir=tmp_path / "models", POLYSEME_MODEL="tiny"
-    )
-    assert done.returncode == 1
-    assert b"neither coarsewsd.tar.xz nor" in done.stderr
+def test_a_folder_without_a_set_is_an_error(model, tmp_path):
+    with pytest.raises(CommandError, match=r"neither coarsewsd\.tar\.xz nor"):
+        measure_senses(model, tmp_path)

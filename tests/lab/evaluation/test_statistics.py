@@ -21,7 +21,7 @@ def test_the_draws_depend_on_the_stream_only():
     assert not np.array_equal(resample_counts(11, 3), resample_counts(11, 4))
 
 
-@pytest.mark.parametrize(("n", "p"), [(100, 0.5), (400, 0.9), (1000, 0.65)])
+@pytest.mark.parametrize(("n", "p"), [(100, 0.5), (1000, 0.65)])
 def test_the_interval_of_an_accuracy_is_that_of_a_binomial_distribution(n, p):
     correct = np.arange(n) < n * p
     estimate = IntervalEstimate.from_resamples(correct.mean(), resample_counts(n) @ correct / n)
@@ -50,7 +50,7 @@ def test_bootstrap_means_have_the_theoretical_distribution():
     assert IntervalEstimate.of_statistic(mean, 50) == found
 
 
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_resample_has_the_values_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
     s, n = int(rng.integers(2, 6)), int(rng.integers(1, 40))

@@ -7,16 +7,9 @@ import pytest
 
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.importing.weights import in_closed_form
-from polyseme.models.reader import read_model
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
-from polyseme_lab.evaluation.systems import (
-    NAMES,
-    SEEDS,
-    knows,
-    systems,
-    tabulate,
-)
-from tests.tiny import SUBWORDS, VECTORS, deep_model, full_layer, tiny_model, write_tiny
+from polyseme_lab.evaluation.systems import NAMES, SEEDS, knows, systems, tabulate
+from tests.tiny import SUBWORDS, VECTORS, deep_model, full_layer, tiny_model
 from tests.tokenizer.vocabularies import resolve_all
 
 SENTENCE = ("end", "bank", "zebra", "river", "Apple")
@@ -83,20 +76,13 @@ def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
     # Words grow longer with their rank, except for every third.
     words = [f"{'tree' if n % 3 else 'sea'}{n * n * n}" for n in range(700)]
     vectors = np.random.default_rng(3).standard_normal((len(words), 5)).astype(np.float32)
+    asked = [TokenizedOccurrence(("sea0", "tree1", "tree8", "sea27"), 1)]
     for order in (words, sorted(words)):
-        folder = write_tiny(tmp_path / "m" / "tiny", words=order, vectors=vectors)
-        model = read_model(folder)
+        model = tiny_model(tmp_path / "one", words=order, vectors=vectors, replace=True)
         closed = in_closed_form(vectors, None, by_rank=order is words)
         assert (closed.word_bias is not None) == (order is words)
-        plain = write_tiny(
-            tmp_path / "n" / "tiny",
-            words=order,
-            vectors=vectors,
-            layers=closed.layers,
-            word_bias=closed.word_bias,
-        )
-        asked = [TokenizedOccurrence(("sea0", "tree1", "tree8", "sea27"), 1)]
-        expected = vectors_of(read_model(plain), "model", asked)
+        imported = replace(model, layers=closed.layers, word_bias=closed.word_bias)
+        expected = vectors_of(imported, "model", asked)
         assert vectors_of(model, "closed-form", asked).tobytes() == expected.tobytes()
         assert vectors_of(model, "model", asked).tobytes() != expected.tobytes()
 
@@ -133,10 +119,9 @@ def test_random_projections_keep_the_mean_square(tmp_path):
     # Missing projections are replaced, except the output.
     assert layer.query.weight.shape == layer.key.weight.shape == layer.value.weight.shape == (5, 5)
     assert layer.output.weight is None
-    vectors = np.zeros((1, 307), np.float32)
-    shape = full_layer(d=307, heads=1, k=11, v=503)
-    made = {"words": ["w"], "vectors": vectors, "layers": [shape], "word_bias": vectors[0, :1]}
-    model = read_model(write_tiny(tmp_path / "wide", **made))
+    wide, row = full_layer(d=307, heads=1, k=11, v=503), np.zeros((1, 307), np.float32)
+    made = {"words": ["w"], "vectors": row, "layers": [wide], "word_bias": row[0, :1]}
+    model = tiny_model(tmp_path / "wide", **made)
     (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
     for projection in (layer.query, layer.key, layer.value, layer.output, layer.feed_forward.inner):
         weight = projection.weight * len(projection.weight) ** 0.5

@@ -2,16 +2,20 @@
 
 from ast import literal_eval
 from dataclasses import replace
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from polyseme.engine.attention import SentenceArrays
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import FeedForward, Projection, contextualize
 from polyseme.models.reader import read_model
-from tests.lab.training import runs
+from tests.lab.training.runs import run
 from tests.lab.training.world import world_model, write_corpus
+from tests.tiny import full_layer, projection
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 zstandard = pytest.importorskip("zstandard", reason="the extra [train] is not installed")
@@ -25,9 +29,7 @@ from lab.factory.narrow_wiki_en_deep import (  # noqa: E402
     square_roots,
 )
 
-from polyseme_lab.training.config import HiddenWordsConfig  # noqa: E402
 from polyseme_lab.training.run import write_trained_model  # noqa: E402
-from polyseme_lab.training.stack import initial_stack  # noqa: E402
 
 D, K, UNITS = 12, 4, 9
 
@@ -40,20 +42,8 @@ def rng():
 @pytest.fixture
 def layer(rng):
     """A pre-norm layer whose biases, keys and hidden units all matter."""
-    config = HiddenWordsConfig(heads=3, key_width=K, value_width=K, feed_forward=UNITS, layers=1)
-    layer = initial_stack(D, config, rng)[0]
-
-    def moved(part):
-        weight = rng.standard_normal(part.weight.shape)
-        bias = rng.standard_normal(part.bias.shape)
-        return Projection(weight.astype(np.float32), bias.astype(np.float32))
-
-    shift = rng.standard_normal(D).astype(np.float32)
-    names = ("query", "key", "value", "output")
-    network = FeedForward(moved(layer.feed_forward.inner), moved(layer.feed_forward.outer))
-    parts = {name: moved(getattr(layer, name)) for name in names}
-    norm = replace(layer.attention_norm, shift=shift)
-    return replace(layer, feed_forward=network, attention_norm=norm, **parts)
+    network = FeedForward(projection(rng, D, UNITS), projection(rng, UNITS, D))
+    return full_layer(3, D, 3, K, K, scoring=Scoring(), feed_forward=network)
 
 
 def sentences(rng, count=300, rank=D):
@@ -85,29 +75,26 @@ def test_narrow_layers_are_nearer_than_cut_ones(rng, layer):
     assert found.key.weight.shape == (D, 3 * 2)
     assert found.value.weight.shape == (D, 3 * 3)
     assert found.feed_forward.inner.weight.shape == (D, 6)
-    columns = [h * K + i for h in range(3) for i in range(2)]
-    values = [h * K + i for h in range(3) for i in range(3)]
-    network = layer.feed_forward
+    keys, values = (np.arange(3 * K).reshape(3, K)[:, :n].ravel() for n in (2, 3))
+    inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
     cut = replace(
         layer,
-        query=Projection(layer.query.weight[:, columns], layer.query.bias[columns]),
-        key=Projection(layer.key.weight[:, columns], layer.key.bias[columns]),
+        query=Projection(layer.query.weight[:, keys], layer.query.bias[keys]),
+        key=Projection(layer.key.weight[:, keys], layer.key.bias[keys]),
         value=Projection(layer.value.weight[:, values], layer.value.bias[values]),
         output=Projection(layer.output.weight[values], layer.output.bias),
         feed_forward=FeedForward(
-            Projection(network.inner.weight[:, :6], network.inner.bias[:6]),
-            Projection(network.outer.weight[:6], network.outer.bias),
+            Projection(inner.weight[:, :6], inner.bias[:6]),
+            Projection(outer.weight[:6], outer.bias),
         ),
     )
     assert difference(layer, found, other) < 0.8 * difference(layer, cut, other)
     # The mean output of attention stays.
     means = []
     for one in (layer, found):
-        values = np.split(one.value.weight, 3, axis=1)
-        rows = [
-            x @ weight for x, weight in zip(np.swapaxes(inputs.mixed, 0, 1), values, strict=True)
-        ]
-        means.append(one.output(np.hstack(rows) + one.value.bias).mean(axis=0))
+        weights = np.stack(np.split(one.value.weight, 3, axis=1))
+        rows = np.einsum("mhd,hdv->mhv", inputs.mixed, weights).reshape(len(inputs.mixed), -1)
+        means.append(one.output(rows + one.value.bias).mean(axis=0))
     np.testing.assert_allclose(*means, atol=1e-3)
 
 
@@ -137,25 +124,26 @@ def test_the_units_that_others_replace_best_are_removed(rng):
         return np.trace(outer[removed].T @ left @ outer[removed])
 
     removed = []
-    for count in range(8, 2, -1):
+    for size in range(8, 2, -1):
         removed.append(min(set(range(9)) - {*removed}, key=lambda i: loss([*removed, i])))
-        assert {*best_units(covariance, outer, count)} == set(range(9)) - {*removed}
+        assert {*best_units(covariance, outer, size)} == set(range(9)) - {*removed}
 
 
 @pytest.mark.slow
 def test_a_model_is_narrowed_and_taught(tmp_path, monkeypatch):
     world = world_model(tmp_path)
-    text = write_corpus(tmp_path / "text").read_bytes()
+    text = write_corpus(tmp_path / "text")
     (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "one.txt.zst").write_bytes(zstandard.compress(text))
+    (tmp_path / "corpus" / "one.txt.zst").write_bytes(zstandard.compress(text.read_bytes()))
     (tmp_path / "left_out").write_text("bankaa\n")
-    monkeypatch.setitem(runs.HIDDEN_WORDS, "value_width", 4)
-    trained, _ = runs.run(world, corpus=tmp_path / "text", objective="hidden-words", steps=60)
+    trained, _ = run(world, corpus=text, objective="hidden-words", value_width=4)
     write_trained_model(tmp_path / "deep", world, trained, replacing=False)
     folders = {"--corpus": "corpus", "--leave-out": "left_out", "--teacher": "deep"}
     options = [part for name, path in folders.items() for part in (name, str(tmp_path / path))]
-    widths = {"keys": 1, "values": 2, "units": 5, "minutes": 0.1}
+    widths = {"keys": 1, "values": 2, "units": 5, "minutes": 1.5}
     options += [part for name, width in widths.items() for part in (f"--{name}", str(width))]
+    clock = SimpleNamespace(monotonic=partial(next, count()))  # a step takes a second
+    monkeypatch.setattr("lab.factory.narrow_wiki_en_deep.time", clock)
     output = ["--output", str(tmp_path / "narrow")]
     done = CliRunner().invoke(main, [*options, *output], catch_exceptions=False)
     lines = done.output.splitlines()

@@ -35,8 +35,8 @@ HIDDEN_WORDS = {
 }
 
 
-def run(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **recipe):
-    """Train; return the result and the metrics of each step."""
+def training(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **recipe):
+    """A training with files and a recipe that have not been read yet."""
     from polyseme_lab.training.data import TrainingFiles
     from polyseme_lab.training.run import HiddenWordsRun, TrainingRun
 
@@ -45,19 +45,14 @@ def run(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **reci
         kind, config = HiddenWordsRun, HiddenWordsConfig(**{**HIDDEN_WORDS, **recipe})
     else:
         kind, config = TrainingRun, TrainingConfig(**{**CONTRASTIVE, **recipe})
+    return kind(model, files, config, checkpoints, resume)
+
+
+def run(model, **options):
+    """Train; return the result and the metrics of each step."""
     steps = []
-    training = kind(model, files, config, checkpoints, resume)
-    trained = training.run(SILENT, lambda _, metrics: steps.append(metrics))
+    trained = training(model, **options).run(SILENT, lambda _, metrics: steps.append(metrics))
     return trained, steps
-
-
-def run_of(trainer, model, monkeypatch, **options):
-    """Train with a subclass of the trainer."""
-    from polyseme_lab.training import run as run_module
-
-    with monkeypatch.context() as patch:
-        patch.setattr(run_module, trainer.__base__.__name__, trainer)
-        return run(model, **options)
 
 
 def encoded(layers, model, words):

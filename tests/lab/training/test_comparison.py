@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from polyseme.engine.layers import Layer, Projection
-from polyseme.models.reader import bundled_models, read_model
+from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
-from polyseme.progress import SILENT, Progress, ProgressBar
+from polyseme.progress import SILENT, ProgressBar
 from tests.cli.conftest import run
-from tests.lab.training.runs import HIDDEN_WORDS
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
@@ -30,9 +29,6 @@ from polyseme_lab.training.comparison import (
     pseudoword_f1,
     pseudowords,
 )
-from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
-from polyseme_lab.training.data import TrainingFiles
-from polyseme_lab.training.run import HiddenWordsRun, TrainingRun
 from polyseme_lab.training.trainer import Trainer
 
 TOPICS = ("river", "money")
@@ -111,11 +107,10 @@ def test_the_word_is_removed_from_its_context_which_is_a_window():
 def test_pseudo_words_depend_on_the_seed(monkeypatch):
     lines = topic_sentences(230)
     one, same, other = (pseudowords(lines, seed) for seed in (1, 1, 2))
-    assert len(one) > 50
     assert [(p.words, p.occurrences) for p in one] == [(p.words, p.occurrences) for p in same]
     assert [pair.words for pair in one] != [pair.words for pair in other]
     words = [word for pair in one for word in pair.words]
-    assert len(words) == len(set(words))  # no word is in two pairs
+    assert len(words) == len(set(words)) > 100  # no word is in two pairs
     monkeypatch.setattr(comparison, "MAX_PAIRS", 7)
     assert len(pseudowords(lines, 1)) == 7
 
@@ -177,30 +172,10 @@ def test_a_difference_within_chance_is_none():
         assert found.results().notes[-1] == f"The result {verdict}."
 
 
-def test_messages_before_a_training_have_the_figures_of_the_manifests(world, tags, corpus):
-    messages = []
-
-    class Listening(Progress):
-        def say(self, sentence):
-            messages.append(sentence)
-
-    files = TrainingFiles((corpus,), (tags,))
-    TrainingRun(world, files, TrainingConfig(steps=0)).trainer(Listening())
-    HiddenWordsRun(world, files, HiddenWordsConfig(**HIDDEN_WORDS)).trainer(Listening())
-    data, deep = (
-        json.loads((bundled_models() / name / "manifest.json").read_bytes())["training"]
-        for name in ("wiki-en", "wiki-en-deep")
-    )
-    tags, tokens = data["data"]["tags"] / 1e3, data["data"]["tokens"] / 1e6
-    assert f"12,000 tokens; the gains of wiki-en needed {tokens:.0f} million" in messages[0]
-    assert f" and {tags:.0f},000 sense tags." in messages[0]
-    tokens = deep["data"]["tokens"] / 1e6
-    assert f"6,000 tokens; the gains of wiki-en-deep needed {tokens:.0f} million" in messages[1]
-
-
 @pytest.mark.slow
 def test_a_worse_model_is_written_only_on_request(tmp_path, monkeypatch):
-    lines = map(" ".join, topic_sentences(2300))  # of which 230 are held out
+    monkeypatch.setattr("polyseme_lab.training.run.MIN_PAIRS", 5)
+    lines = map(" ".join, topic_sentences(1200))  # of which 120 are held out
     (tmp_path / "corpus.txt").write_text("\n".join(lines) + "\n")
     (tmp_path / "models").mkdir()
     topics_model(tmp_path / "models" / "topics", GOOD)
@@ -220,7 +195,6 @@ def test_a_worse_model_is_written_only_on_request(tmp_path, monkeypatch):
     assert "The result is worse than the start." in done.stdout.decode().splitlines()
     message = done.stderr.decode().splitlines()[-1]
     assert "worse than the mean of the context and the start, so it was not written" in message
-    assert "--keep-worse" in message
     assert json.loads(manifest.read_bytes())["training"] == {}  # still the start
     done = train("--resume", "--keep-worse")
     assert done.returncode == 0, done.stderr.decode()

@@ -64,21 +64,17 @@ def test_a_share_of_the_shortest_sentence_is_hidden_in_each():
 
 def test_hidden_words_become_unknown_others_or_stay():
     data = hidden_words([np.arange(40)] * 256, hidden=0.5)
-    shown, targets = [], []
-    for step in range(POOL):
-        batch = data.batch(step)
-        shown.append(np.take_along_axis(batch.rows, batch.positions, 1).ravel())
-        targets.append(batch.targets.ravel())
-    shown, targets = np.concatenate(shown), np.concatenate(targets)
+    batches = [data.batch(step) for step in range(POOL)]
+    shown = np.concatenate([np.take_along_axis(b.rows, b.positions, 1).ravel() for b in batches])
+    targets = np.concatenate([batch.targets.ravel() for batch in batches])
     assert len(shown) == 256 * 20
     assert (shown == UNKNOWN).mean() == pytest.approx(0.8, abs=0.02)
     assert (shown == targets).mean() == pytest.approx(0.1, abs=0.02)
 
 
 def test_words_that_are_left_out_are_neither_hidden_nor_negative():
-    left_out = ("WORD3", "word7")
-    data = hidden_words(leave_out=left_out, hidden=0.9, negatives=500)
-    hidden = np.concatenate([data.batch(step).targets.ravel() for step in range(POOL)])
+    data = hidden_words(leave_out=("WORD3", "word7"), hidden=0.9, negatives=500)
+    hidden = np.concatenate([data.batch(step).targets.ravel() for step in range(20)])
     negatives = np.concatenate([data.negatives(step) for step in range(20)])
     assert set(hidden.tolist()) == {UNKNOWN, *range(50)} - {3, 7}
     assert set(negatives.tolist()) == set(range(50)) - {3, 7}
@@ -105,10 +101,11 @@ def test_an_epoch_has_each_sentence_once():
 
 def test_the_sentences_of_a_batch_have_similar_lengths():
     data = hidden_words(random_sentences(2000), sentences=8)
-    padding = [(data.batch(step).rows == UNKNOWN).sum() for step in range(POOL)]
-    hidden = [data.batch(step).targets.size for step in range(POOL)]
-    total = [data.batch(step).tokens for step in range(POOL)]
-    assert (sum(padding) - sum(hidden)) / sum(total) < 0.01
+    batches = [data.batch(step) for step in range(POOL)]
+    # Hidden words are unknown, too.
+    padding = sum((batch.rows == UNKNOWN).sum() - batch.targets.size for batch in batches)
+    total = [batch.tokens for batch in batches]
+    assert padding / sum(total) < 0.01
     assert max(total) < 1.6 * np.mean(total)
 
 
@@ -124,13 +121,14 @@ def test_a_batch_depends_on_the_seed_and_the_step_only():
 
 
 def test_held_out_sentences_are_not_trained_on():
-    data = hidden_words(random_sentences(600), held_out_sentences=40)
+    text = random_sentences(600)
+    data = hidden_words(text, held_out_sentences=40)
     held = {tuple(one) for batch in data.held_out() for one in restored(batch)}
     trained = {tuple(one) for step in range(2 * POOL) for one in restored(data.batch(step))}
     assert len(held) == 40
     assert not held & trained
-    again = hidden_words(random_sentences(600), held_out_sentences=40, seed=9)
-    assert {tuple(one) for batch in again.held_out() for one in restored(batch)} == held
+    again = hidden_words(text, held_out_sentences=40, seed=9).held_out()
+    assert {tuple(one) for batch in again for one in restored(batch)} == held
     for batch in data.held_out():  # hidden words are always unknown
         shown = np.take_along_axis(batch.rows, batch.positions, 1)
         assert (shown[batch.targets != UNKNOWN] == UNKNOWN).all()
@@ -140,19 +138,20 @@ def test_held_out_sentences_are_not_trained_on():
 
 def test_frequent_words_are_negatives_more_often():
     """The probability is proportional to the frequency to the ¾: 16 times as frequent, 8 times."""
-    sentence = np.concatenate([np.full(16, 1), [2]])
-    data = HiddenWords(
-        tokens_of([sentence]), WORDS[:3], HiddenWordsConfig(leave_out=("word0",), sentences=1)
-    )
-    np.testing.assert_allclose(data.negative, [0, 8 / 9, 1 / 9])
-    assert data.counts.tolist() == [0, 16, 1]
+    left_out = WORDS[:1] + WORDS[3:]
+    data = hidden_words([np.repeat([1, 2], [16, 1])], leave_out=left_out)
+    np.testing.assert_allclose(data.negative[:4], [0, 8 / 9, 1 / 9, 0])
+    assert data.counts[:4].tolist() == [0, 16, 1, 0]
 
 
-def test_a_corpus_without_words_to_hide_is_reported():
-    with pytest.raises(CommandError, match="too little training data"):
-        hidden_words([np.array([UNKNOWN, COMPOSED, UNKNOWN, COMPOSED])])
-    with pytest.raises(CommandError, match="too little training data"):
-        hidden_words([np.array([3, 3, 3, 3])], leave_out=("word3",))
+def test_too_small_a_corpus_is_reported(tmp_path, model):
+    for make in (
+        lambda: hidden_words([np.array([UNKNOWN, COMPOSED, UNKNOWN, COMPOSED])]),
+        lambda: hidden_words([np.array([3, 3, 3, 3])], leave_out=("word3",)),
+        lambda: tokenized(tmp_path, model, "end\n\n"),
+    ):
+        with pytest.raises(CommandError, match="too little training data"):
+            make()
 
 
 @pytest.fixture
@@ -182,11 +181,10 @@ def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
 
 
 def test_the_rows_are_those_of_the_tokens_of_the_service(tmp_path, model):
-    text = "river didn't high-end\tApple unheard www.end.org gnu money"
-    tokens = model.tokenizer.tokens(text)
-    table = tokenized(tmp_path, model, text).table(model)
-    [rows] = lines(tokenized(tmp_path, model, text))
-    np.testing.assert_allclose(table[rows], model.static(tokens), atol=1e-3)
+    line = "river didn't high-end\tApple unheard www.end.org gnu money"
+    tokens, text = model.tokenizer.tokens(line), tokenized(tmp_path, model, line)
+    [rows] = lines(text)
+    np.testing.assert_allclose(text.table(model)[rows], model.static(tokens), atol=1e-3)
     assert UNKNOWN in rows
     assert [row == UNKNOWN for row in rows] == [t.resolution == "oov" for t in tokens]
 
@@ -207,8 +205,3 @@ def test_short_sentences_are_skipped_and_long_ones_divided(tmp_path, model, monk
     assert lines(tokens) == [[11, 4, UNKNOWN, 11, UNKNOWN]]  # further words are unknown
     text = "\n".join(["end " * 3, "river " * 4, "money " * 12])
     assert [len(one) for one in lines(tokenized(tmp_path, model, text))] == [4, 5, 5]
-
-
-def test_a_corpus_without_sentences_is_reported(tmp_path, model):
-    with pytest.raises(CommandError, match="too little training data"):
-        tokenized(tmp_path, model, "end\n\n")

@@ -13,11 +13,7 @@ from tests.tiny import full_layer, normal
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 
 from polyseme.errors import CommandError  # noqa: E402
-from polyseme_lab.training.network import (  # noqa: E402
-    Network,
-    TrainingBatch,
-    unit,
-)
+from polyseme_lab.training.network import Network, TrainingBatch, unit  # noqa: E402
 from polyseme_lab.training.trainer import contrastive_loss  # noqa: E402
 
 D, HEADS = 5, 3
@@ -59,15 +55,14 @@ def require_agreement(layers, sentence_list, d=D):
     for targets in (middle, [[place, 0, place] for place in middle]):
         batch = padded(sentence_list, targets)
         with torch.no_grad():
-            *_, last = network.results(batch)
-            rows = last.numpy()
-            selected = network.contextual_targets(batch).numpy()
-        for number, (one, target) in enumerate(
-            zip(sentence_list, batch.targets.numpy(), strict=True)
+            *_, rows = network.results(batch)
+            selected = network.contextual_targets(batch)
+        for one, target, *results in zip(
+            sentence_list, batch.targets.numpy(), rows, selected, strict=True
         ):
             expected = contextualize(one, layers).contextual
-            np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
-            np.testing.assert_allclose(selected[number], expected[target], **CLOSE)
+            np.testing.assert_allclose(results[0][: len(expected)], expected, **CLOSE)
+            np.testing.assert_allclose(results[1], expected[target], **CLOSE)
 
 
 @pytest.mark.parametrize("mask", ["all", "others", "other-words"])
@@ -97,14 +92,9 @@ def test_an_absent_projection_is_the_identity(heads, absent):
     require_agreement([replace(layer, **without)], sentences([5, 3], d=d), d)
 
 
-def stacked(activation):
-    """Three layers with different norms and residuals."""
-    layers = [
-        full_layer(seed, feed_forward=replace(full_layer(seed).feed_forward, activation=activation))
-        for seed in (1, 2, 3)
-    ]
-    layers[1] = replace(layers[1], norm="after", residual=Residual("unit", 0.2, 0.01))
-    return layers
+THREE = [full_layer(1), full_layer(2, norm="after", residual=Residual("unit", 0.2, 0.01))]
+THREE.append(full_layer(3, feed_forward=replace(full_layer(3).feed_forward, activation="relu")))
+"""Layers with different norms, residuals and activations."""
 
 
 SCALES = replace(full_layer().scoring, word_bias_scale=np.array([0, 1, -2], np.float32))
@@ -113,8 +103,7 @@ SCALES = replace(full_layer().scoring, word_bias_scale=np.array([0, 1, -2], np.f
 @pytest.mark.parametrize(
     ("layers", "texts"),
     [
-        (stacked("relu"), sentences([6, 2])),
-        (stacked("gelu"), sentences([6, 2])),
+        (THREE, sentences([6, 2])),
         ([full_layer(5)], sentences([300], unknown=0.1)),  # longer than a block of the engine
         ([full_layer(6), full_layer(7)], sentences([4], unknown=1.1)),  # only unknown words
         ([full_layer(8, scoring=Scoring(True, "all"))], sentences([4, 9], bias=False)),
@@ -165,25 +154,20 @@ def loss_by_loops(vectors, groups, labels, temperature):
     return sum(losses) / len(losses)
 
 
-def test_the_loss_of_three_occurrences_is_that_by_hand():
+def test_the_loss_by_hand():
     # The two of sense 0 have the cosine 1, and the cosine 0 to the one of sense 1. The probability
     # of each, given the other, is e/(e + 1). The one of sense 1 has no other of its sense.
     vectors = [[2.0, 0], [5, 0], [0, 1]]
     assert loss(vectors, [0, 0, 0], [0, 0, 1]) == pytest.approx(math.log(1 + 1 / math.e))
+    assert loss(vectors, [0, 0, 0], [0, 1, 2]) == 0  # no label occurs twice
 
 
-@pytest.mark.parametrize("temperature", [0.1, 0.4, 3.0])
-def test_the_loss_follows_the_formula(temperature):
+def test_the_loss_follows_the_formula():
     rng = np.random.default_rng(1)
-    vectors = rng.standard_normal((23, 5))
-    groups = rng.integers(0, 4, 23)
+    vectors, groups = rng.standard_normal((23, 5)), rng.integers(0, 4, 23)
     labels = groups * 10 + rng.integers(0, 3, 23)
-    expected = loss_by_loops(vectors, groups, labels, temperature)
-    assert loss(vectors, groups, labels, temperature) == pytest.approx(expected)
-
-
-def test_the_loss_is_zero_if_no_label_occurs_twice():
-    assert loss([[1.0, 0], [0, 1]], [0, 0], [0, 1]) == 0
+    expected = loss_by_loops(vectors, groups, labels, 0.4)
+    assert loss(vectors, groups, labels, 0.4) == pytest.approx(expected)
 
 
 def test_the_gradient_of_zero_vectors_is_finite():

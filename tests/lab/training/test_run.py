@@ -10,8 +10,9 @@ from polyseme.engine.quantization import quantize
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from polyseme.models.weights import tensors_from_layers
+from polyseme.progress import SILENT
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
-from tests.lab.training.runs import CONTRASTIVE, HIDDEN_WORDS, encoded, moved, run, run_of
+from tests.lab.training.runs import CONTRASTIVE, HIDDEN_WORDS, encoded, moved, run, training
 from tests.lab.training.world import WORDS, vectors, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
@@ -19,12 +20,11 @@ pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme_lab.training import run as run_module
 from polyseme_lab.training.run import write_trained_model
-from polyseme_lab.training.trainer import Trainer
 
 
 @pytest.mark.slow
 def test_training_separates_senses_of_held_out_words(world, tags):
-    trained, _ = run(world, tags=tags, interpolate=1, steps=150, seed=3)
+    trained, _ = run(world, tags=tags, interpolate=1, steps=60, learning_rate=2.5e-3, seed=3)
     scores = trained.facts["held_out"]
     assert scores["occurrences"] > 50
     assert scores["kept"]["auc"] > scores["before"]["auc"] + 1
@@ -42,13 +42,6 @@ def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
         assert [t != 0.25 for t in trained.facts["temperatures"]] == moves
 
 
-def test_pseudo_words_too_large_for_a_step_are_rejected():
-    most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
-    assert TrainingConfig(**most).of_each_word == 2
-    with pytest.raises(ValueError, match="must not exceed 16384"):
-        TrainingConfig(**{**most, "groups": 3})
-
-
 def test_a_step_changes_every_tensor(world, both):
     how = {"weight_decay": 0} if "objective" in both else {"interpolate": 1}
     before, after = (
@@ -60,7 +53,6 @@ def test_a_step_changes_every_tensor(world, both):
 
 
 def test_the_manifest_describes_the_training(world, both, tmp_path):
-    files = {name: path for name, path in both.items() if isinstance(path, Path)}
     trained, _ = run(world, **both)
     manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     training = manifest.training
@@ -74,13 +66,10 @@ def test_the_manifest_describes_the_training(world, both, tmp_path):
     else:
         recipe = TrainingConfig(**training["recipe"])
         assert recipe.differences(TrainingConfig(**CONTRASTIVE)) == []
+    files = {kind: path for kind, path in sorted(both.items()) if isinstance(path, Path)}
     assert training["data"]["files"] == [
-        {
-            "kind": kind,
-            "name": files[kind].name,
-            "sha256": hashlib.sha256(files[kind].read_bytes()).hexdigest(),
-        }
-        for kind in sorted(files)
+        {"kind": kind, "name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        for kind, path in files.items()
     ]
     assert [point["step"] for point in training["history"]] == [0, 4, 8]
 
@@ -94,14 +83,14 @@ def test_the_weights_are_interpolated_between_initial_and_trained(world, tags):
 
 def test_only_the_vectors_of_words_in_the_data_are_trained(world, tags, tmp_path):
     few = tags.read_text().splitlines(keepends=True)[:200]
-    tags.write_text("".join(line for line in few if "theaj" not in line))
-    trained, _ = run(world, tags=tags, tune_embeddings=True, interpolate=1)
+    tags.write_text("".join(line.replace("bankab", "zzz") for line in few if "theaj" not in line))
+    one = training(world, tags=tags, tune_embeddings=True, interpolate=1)
+    trained = one.run(SILENT, lambda *_: None)
     write_trained_model(tmp_path / "new", world, trained, replacing=False)
     changed = (read_model(tmp_path / "new").vectors != vectors()).any(axis=1)
     assert changed[WORDS.index("riverad")]
     assert not changed[WORDS.index("theaj")]
-    assert not trained.vectors[trained.rows < 0].any()
-    assert trained.facts["held_out"]["kept"] is not None
+    assert not one._trainer.tensors["embedding"][-1].any()  # unknown tokens
 
 
 def test_a_model_without_weights_has_vectors_to_train(tmp_path, tags):
@@ -122,13 +111,11 @@ def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
 @pytest.mark.slow
 def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags):
     found = []
-    for factor in (1, 1e-3, 1e3):
-        folder = tmp_path / str(factor)
-        folder.mkdir()
-        model = world_model(folder, vectors=vectors() * np.float32(factor))
-        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3)
+    for factor in (1, 1e3):
+        model = world_model(tmp_path, vectors=vectors() * np.float32(factor), replace=True)
+        trained, _ = run(model, tags=tags, interpolate=1, anchor=1e-3)
         found.append(encoded(trained.layers, model, ["bankaa", "theaa", "riveraa"]))
-    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-3)
+    np.testing.assert_allclose(*found, atol=1e-3)
 
 
 def test_keep_best_keeps_the_weights_with_the_best_score(world, tags):
@@ -143,7 +130,7 @@ def test_keep_best_keeps_the_weights_with_the_best_score(world, tags):
 
 @pytest.mark.slow
 def test_anchors_and_the_schedule_reduce_changes(world, tags):
-    options = {"tags": tags, "interpolate": 1, "steps": 30}
+    options = {"tags": tags, "interpolate": 1, "steps": 12}
     (free, _), (anchored, _), (cosine, _) = (
         run(world, **options, schedule=schedule, anchor=anchor)
         for schedule, anchor in (("constant", 0), ("constant", 100), ("cosine", 0))
@@ -158,26 +145,12 @@ def test_anchors_and_the_schedule_reduce_changes(world, tags):
     assert changes[1] < 0.6 * changes[0]
 
 
-def test_the_vector_of_unknown_tokens_stays_zero_if_vectors_are_trained(world, corpus, monkeypatch):
-    unknown = []
-
-    class Recording(Trainer):
-        def result(self):
-            unknown.append(self.tensors["embedding"][-1].detach().numpy().copy())
-            return super().result()
-
-    recipe = {"tune_embeddings": True, "interpolate": 1, "pseudo_words": 2}
-    run_of(Recording, world, monkeypatch, corpus=corpus, **recipe)
-    assert not unknown[0].any()
-
-
 @pytest.mark.parametrize("store", [quantize, lambda rows: rows.astype(np.float16)])
 @pytest.mark.parametrize("tune", [True, False])
 def test_a_model_keeps_its_dtype(tmp_path, tags, store, tune):
-    model = world_model(tmp_path, vectors=vectors(), store=store)
-    trained, _ = run(model, tags=tags, tune_embeddings=tune, interpolate=1)
+    model = world_model(tmp_path, store=store)
+    trained, _ = run(model, tags=tags, steps=2, tune_embeddings=tune, interpolate=1)
     manifest = write_trained_model(tmp_path / "new", model, trained, replacing=False)
     assert manifest.dtype == model.manifest.dtype != "float32"
     change = np.abs(read_model(tmp_path / "new").vectors[:].astype(float) - model.vectors[:]).max()
-    assert (change > 1e-3) == tune
-    assert change < 0.2
+    assert (1e-4 < change < 0.2) if tune else change == 0

@@ -94,17 +94,18 @@ def rng(seed=1):
 
 def test_lemmas_with_two_senses_one_of_which_occurs_twice_are_drawn():
     lemmas = LemmaSampler(occurrences([0, 0, 0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 2, 3, 4, 5]))
-    assert len(lemmas) == 1
     drawn = lemmas.draw(rng(), 5, 16)
     assert sorted(drawn.occurrences.positions) == [0, 10, 20]
     assert not drawn.hidden.any()
-    assert len(LemmaSampler(occurrences([], []))) == 0
+    assert (len(lemmas), len(LemmaSampler(occurrences([], [])))) == (1, 0)
+
+
+def test_a_draw_has_distinct_lemmas_and_more_of_rare_senses():
     groups = np.repeat(np.arange(10), 40)
     lemmas = LemmaSampler(occurrences(groups, groups * 4 + np.arange(400) % 4))
     drawn = lemmas.draw(rng(), 6, 16).occurrences
     names, counts = np.unique(drawn.groups, return_counts=True)
-    assert (len(names), set(counts)) == (6, {16})
-    assert len(np.unique(drawn.positions)) == 96
+    assert (len(names), set(counts), len(np.unique(drawn.positions))) == (6, {16}, 96)
     # Rare senses: 10 % of the occurrences have 25 % of the weight.
     lemmas = LemmaSampler(occurrences([0] * 100, [0] * 90 + [1] * 10))
     drawn = np.concatenate([lemmas.draw(rng(s), 1, 16).occurrences.labels for s in range(50)])
@@ -128,18 +129,18 @@ def test_a_pseudo_word_joins_words_of_similar_frequency():
     table, sentences = corpus()
     words = PseudoWordSampler(table, sentences, frozenset(), 2)
     assert len(words) == 26  # without x1, which has a digit
-    drawn = words.draw(rng(), 40, 6)
-    assert drawn.hidden.all()
+    draw = words.draw(rng(), 40, 6)
+    drawn = draw.occurrences
+    assert draw.hidden.all()
     for group in range(40):
-        which = drawn.occurrences.groups == group
-        positions = drawn.occurrences.positions[which]
+        positions = drawn.positions[drawn.groups == group]
         found = sentences.entries[positions]
         assert len(np.unique(found)) == 2
         assert len(np.unique(positions)) == len(positions) == 12
-        assert len({*zip(found, drawn.occurrences.labels[which], strict=True)}) == 2
         assert np.ptp(found) <= 20
-    pairs = {*zip(drawn.occurrences.groups, drawn.occurrences.labels, strict=True)}
-    assert len({label for _, label in pairs}) == len(pairs) == 80
+    words_of_labels = {*zip(drawn.labels, sentences.entries[drawn.positions], strict=True)}
+    groups_of_labels = {*zip(drawn.labels, drawn.groups, strict=True)}
+    assert len(set(drawn.labels)) == len(words_of_labels) == len(groups_of_labels) == 80
 
 
 def test_excluded_rare_and_less_frequent_words_are_no_targets():

@@ -2,8 +2,10 @@
 
 import math
 import shutil
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,23 +13,21 @@ from scipy.linalg import fractional_matrix_power
 
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Projection, contextualize
-from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
+from polyseme.progress import SILENT
 from tests.lab.training import runs
-from tests.lab.training.runs import digests, encoded, run_of
+from tests.lab.training.runs import digests, encoded
 from tests.lab.training.world import WORDS, world_model
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
+from polyseme_lab.training import stack  # noqa: E402
 from polyseme_lab.training.config import HiddenWordsConfig  # noqa: E402
 from polyseme_lab.training.hidden_words import UNKNOWN  # noqa: E402
-from polyseme_lab.training.run import (  # noqa: E402
-    write_trained_model,
-)
+from polyseme_lab.training.run import write_trained_model  # noqa: E402
 from polyseme_lab.training.stack import (  # noqa: E402
     Occurrences,
-    StackTrainer,
     final_and_skip,
     initial_stack,
     sampled_softmax_loss,
@@ -50,14 +50,15 @@ def test_a_hidden_word_begins_with_the_mean_of_its_context():
         assert np.abs(projection.weight - np.eye(300)).max() < 0.11
 
 
-run = partial(runs.run, objective="hidden-words")
-run_stack = partial(run_of, objective="hidden-words")
+run, hidden_words = (
+    partial(function, objective="hidden-words") for function in (runs.run, runs.training)
+)
 
 
 @pytest.mark.slow
 def test_hidden_words_are_named_from_their_context(world, corpus):
     """The topic of a sentence makes a part of the vocabulary likely."""
-    trained, metrics = run(world, corpus=corpus, steps=200, learning_rate=0.01, score_every=100)
+    trained, metrics = run(world, corpus=corpus, steps=50, learning_rate=0.03, score_every=50)
     scores = trained.facts["held_out"]
     assert scores["kept"]["held_out_loss"] < scores["before"]["held_out_loss"] - 0.3
     assert metrics[-1]["loss"] < math.log(len(WORDS)) - 0.3
@@ -91,43 +92,29 @@ def test_the_sampled_sum_is_exact_on_average():
     assert np.mean(sums) == pytest.approx(float(score.exp().sum()), rel=0.04)
 
 
-def test_the_held_out_loss_is_that_of_all_words(corpus, monkeypatch):
+def test_the_held_out_loss_is_that_of_all_words(tmp_path, corpus):
     """With vectors of zeros, the first prediction depends on the frequencies only."""
-    folder_model = world_model_of_zeros(corpus.parent)
-    found = {}
-
-    class Recording(StackTrainer):
-        def steps(self):
-            found["counts"], found["held"] = self.data.counts, self.data.held_out()
-            return super().steps()
-
-    trained, _ = run_stack(Recording, folder_model, monkeypatch, corpus=corpus, steps=0)
-    targets = np.concatenate([batch.targets.ravel() for batch in found["held"]])
-    probability = found["counts"] / found["counts"].sum()
-    expected = -np.log(probability[targets]).mean()
-    assert trained.facts["held_out"]["before"]["held_out_loss"] == pytest.approx(expected, abs=1e-3)
+    zeros = world_model(tmp_path, vectors=np.zeros((len(WORDS), 7), np.float32))
+    trainer = hidden_words(zeros, corpus=corpus).trainer(SILENT)
+    targets = np.concatenate([batch.targets.ravel() for batch in trainer.data.held_out()])
+    probability = trainer.data.counts / trainer.data.counts.sum()
+    scores = trainer.held_out_scores(trainer.tensors)
+    assert scores["held_out_loss"] == pytest.approx(-np.log(probability[targets]).mean(), abs=1e-3)
     commonest = (targets == probability.argmax()).mean()
-    assert trained.facts["held_out"]["before"]["named"] == pytest.approx(100 * commonest, abs=0.01)
-
-
-def world_model_of_zeros(folder):
-    (folder / "zeros").mkdir()
-    return world_model(folder / "zeros", vectors=np.zeros((len(WORDS), 7), np.float32))
+    assert scores["named"] == pytest.approx(100 * commonest, abs=0.01)
 
 
 def test_the_model_has_pre_norm_layers_over_the_same_vectors(world, corpus, tmp_path):
-    trained, metrics = run(world, corpus=corpus)
+    trained, _ = run(world, corpus=corpus)
     manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     assert manifest.heads == 3
     assert [(one.norm, one.residual.kind) for one in manifest.layers] == [("before", "add")] * 2
     assert manifest.tensors["layers.1.feed_forward.inner"] == [7, 11]
     assert manifest.tensors["word_bias"] == [len(WORDS)]  # for sentence vectors and senses
     assert digests(tmp_path / "new")["vectors.npy"] == digests(tmp_path / "world")["vectors.npy"]
-    model = read_model(tmp_path / "new")
-    words = ["bankaa", "riveraa", "theaa"]
+    model, words = read_model(tmp_path / "new"), ["bankaa", "riveraa", "theaa"]
     expected = encoded(trained.layers, world, words)
     np.testing.assert_array_equal(encoded(model.layers, model, words), expected)
-    assert [one["step"] for one in metrics] == list(range(9))
 
 
 def occurrences(words, results, vectors=None):
@@ -176,44 +163,34 @@ def test_without_a_covariance_results_stay_as_they_are(words, results):
 
 
 def test_the_final_projection_is_that_of_hidden_and_shown_words(world, corpus, monkeypatch):
-    trainers = []
-
-    class Kept(StackTrainer):
-        def result(self):
-            trainers.append(self)
-            return super().result()
-
-    trained, _ = run_stack(Kept, world, monkeypatch, corpus=corpus)
-    (trainer,) = trainers
+    """Words that stay or are replaced are neither; a few occurrences of each word count."""
+    monkeypatch.setattr(stack, "_SENTENCES", 4 * 64)  # four batches
+    monkeypatch.setattr(stack, "_PER_WORD", 3)
+    trainer = hidden_words(world, corpus=corpus, sentences=64).trainer(SILENT)
     plain = trainer._layers_of(trainer.averaged).to_layers()
     hidden, shown = trainer._occurrences(plain)
     final, skip = final_and_skip(hidden, shown)
-    np.testing.assert_array_equal(trained.layers[-1].final.weight, final.weight)
-    np.testing.assert_array_equal(trained.layers[-1].skip, skip)
-    assert max(np.bincount(hidden.words).max(), np.bincount(shown.words).max()) == 30
-    table = trainer._table.numpy()
+    last = trainer.result()[-1]
+    np.testing.assert_array_equal(last.final.weight, final.weight)
+    np.testing.assert_array_equal(last.skip, skip)
+    batches, table = map(trainer.data.batch, range(4)), trainer._table.numpy()
+    rows = (zip(one.rows, one.positions, one.targets, strict=True) for one in batches)
+    expected = {False: defaultdict(list), True: defaultdict(list)}
+    for row, places, targets in chain.from_iterable(rows):
+        known, target_at = row != UNKNOWN, dict(zip(places, targets, strict=True))
+        sentence = SentenceArrays(table[np.where(known, row, -1)], known, row)
+        for place, result in enumerate(contextualize(sentence, plain).contextual):
+            target = target_at.get(place, UNKNOWN)
+            if known[place] == (target == UNKNOWN):
+                expected[bool(known[place])][max(target, row[place])].append(result)
+    for found, is_shown in ((hidden, False), (shown, True)):
+        of_words = sorted(expected[is_shown].items())
+        kept = [(word, result) for word, results in of_words for result in results[:3]]
+        words, results = zip(*kept, strict=True)
+        assert found.words.tolist() == list(words)
+        np.testing.assert_allclose(found.results, results, atol=1e-6)
     assert not hidden.vectors.any()
     np.testing.assert_array_equal(shown.vectors, table[shown.words])
-    batch = trainer.data.batch(0)
-    known = batch.rows[0] != UNKNOWN
-    sentence = SentenceArrays(table[np.where(known, batch.rows[0], -1)], known, batch.rows[0])
-    results = contextualize(sentence, plain).contextual
-    for place in np.setdiff1d(np.flatnonzero(known), batch.positions[0]):
-        found = shown.results[shown.words == batch.rows[0, place]]
-        assert np.isclose(found, results[place], atol=1e-6).all(axis=1).any()
-    places = batch.positions[0]
-    for place, target in zip(places, batch.targets[0], strict=True):
-        if not known[place] and target != UNKNOWN:
-            found = hidden.results[hidden.words == target]
-            assert np.isclose(found, results[place], atol=1e-6).all(axis=1).any()
-    # Words that stay or are replaced are neither hidden nor shown.
-    monkeypatch.setattr("polyseme_lab.training.stack._PER_WORD", 10**9)
-    hidden, shown = trainer._occurrences(plain)
-    batches = [trainer.data.batch(number) for number in range(200)]
-    known = sum(int((one.rows != UNKNOWN).sum()) for one in batches)
-    targets = sum(int((one.targets != UNKNOWN).sum()) for one in batches)
-    assert len(hidden.words) < targets
-    assert len(shown.words) == known - (targets - len(hidden.words))
 
 
 def test_a_model_over_a_bundled_one_does_not_copy_its_tables(world, corpus, tmp_path, monkeypatch):
@@ -238,8 +215,6 @@ def test_a_training_can_be_continued_for_longer_and_end_with_a_decay(world, corp
     )
     assert longer.facts["steps"] == 12
     assert [one["step"] for one in metrics] == [9, 10, 11, 12]
-    with pytest.raises(CommandError, match=r"another recipe \(different: hidden\)"):
-        run(world, corpus=corpus, checkpoints=place, resume=True, hidden=0.5)
 
 
 @pytest.mark.parametrize(
@@ -250,33 +225,21 @@ def test_a_training_can_be_continued_for_longer_and_end_with_a_decay(world, corp
         ({"warmup": 2, "decay": 1.0}, [0.5, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]),
     ],
 )
-def test_the_learning_rate_rises_stays_and_falls(world, corpus, monkeypatch, config, expected):
-    rates = []
-
-    class Recording(StackTrainer):
-        def _loss(self, batch):
-            rates.append(self._optimizer.param_groups[0]["lr"])
-            return super()._loss(batch)
-
-    run_stack(Recording, world, monkeypatch, corpus=corpus, learning_rate=0.002, **config)
+def test_the_learning_rate_rises_stays_and_falls(world, corpus, config, expected):
+    trainer = hidden_words(world, corpus=corpus, learning_rate=0.002, **config).trainer(SILENT)
+    _, *rates = (trainer._optimizer.param_groups[0]["lr"] for _ in trainer.steps())
     np.testing.assert_allclose(rates, 0.002 * np.array(expected))
 
 
-def test_the_result_is_an_average_of_the_weights(world, corpus, monkeypatch):
-    states = []
-
-    class Recording(StackTrainer):
-        def _step(self):
-            loss = super()._step()
-            states.append(self.tensors["layers.0.query"].detach().numpy().copy())
-            return loss
-
-    trained, _ = run_stack(Recording, world, monkeypatch, corpus=corpus, steps=2, average=0.15)
+def test_the_result_is_an_average_of_the_weights(world, corpus):
+    recipe = {"steps": 2, "average": 0.15, "learning_rate": 0.1}
+    trainer = hidden_words(world, corpus=corpus, **recipe).trainer(SILENT)
+    weight = trainer.tensors["layers.0.query"]
+    states = [weight.detach().numpy().copy() for _ in trainer.steps()]
     # The factor of the first step is 1/10, that of the second 0.15.
-    initial = run(world, corpus=corpus, steps=0)[0].layers[0].query.weight
-    first = 0.1 * initial + 0.9 * states[0]
-    expected = 0.15 * first + 0.85 * states[1]
-    np.testing.assert_allclose(trained.layers[0].query.weight, expected, atol=1e-6)
+    first = 0.1 * states[0] + 0.9 * states[1]
+    expected = 0.15 * first + 0.85 * states[2]
+    np.testing.assert_allclose(trainer.result()[0].query.weight, expected, atol=1e-5)
 
 
 def test_bfloat16_gives_nearly_the_same_loss(world, corpus):

