@@ -123,7 +123,7 @@ def loaded_by(*modules):
 HEAVY = {"gensim", "scipy", "sklearn", "torch", "transformers", "pandas", "matplotlib"}
 
 UNUSED = {
-    *("flask_cors", "flask_limiter", "limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
+    *("limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
     *("defusedxml", "opentelemetry", "requests", "zstandard"),
 }
 """Packages that only other commands and optional settings need."""

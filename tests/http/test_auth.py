@@ -154,11 +154,11 @@ def test_unknown_routes_and_methods_count(key) -> None:
 
 def test_malformed_requests_count_for_their_address() -> None:
     limits = create_app(Settings(rate_limit="5/hour;2/minute")).extensions["polyseme"].rate_limits
-    found = [limits.limit_malformed("10.0.0.1") for _ in range(3)]
+    found = [limits.hit("address:10.0.0.1") for _ in range(3)]
     assert [error and error.status for error in found] == [None, None, 429]
-    assert limits.limit_malformed("10.0.0.3") is None
+    assert limits.hit("address:10.0.0.3") is None
     unlimited = create_app(Settings()).extensions["polyseme"].rate_limits
-    assert [unlimited.limit_malformed("10.0.0.1") for _ in range(9)] == [None] * 9
+    assert [unlimited.hit("address:10.0.0.1") for _ in range(9)] == [None] * 9
 
 
 def test_a_reload_reads_the_key_file_and_keeps_the_keys_if_it_is_invalid(tmp_path, caplog):

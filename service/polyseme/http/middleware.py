@@ -83,10 +83,6 @@ class RequestContext:
         """the `RequestBudget` of a request with a body"""
         self.caller: str | None = None
         """the name of the caller's key"""
-        self.unauthorized = False
-        """whether a required key is missing or wrong"""
-        self.rate_limited = True
-        """whether the request counts towards the rate limit"""
         self.span: Any = None
         """the OpenTelemetry span, if the request is traced"""
         self.trace_id: str | None = None
