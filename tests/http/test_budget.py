@@ -59,13 +59,24 @@ def test_reading_may_take_only_a_part_of_the_work(strict) -> None:
     assert problem["detail"].startswith("Reading and tokenizing")
 
 
-def test_a_stream_over_the_limit_ends_with_an_error_line(strict) -> None:
-    headers = {"Accept": "application/x-ndjson"}
-    response = strict.post(ENCODE, json=LONG[ENCODE], headers=headers)
+NDJSON = {"Accept": "application/x-ndjson"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "member", "value"),
+    [
+        ({"max_work": WORK}, 2000, "setting", "max_work"),
+        ({"max_work": 3600, "request_seconds": 1}, 16_000, "code", "deadline"),
+    ],
+)
+def test_a_stream_over_a_limit_ends_with_an_error_line(limits, count, member, value) -> None:
+    client = in_process(**limits)
+    texts = [TEXT] * count
+    response = client.post(ENCODE, json={**LONG[ENCODE], "input": texts}, headers=NDJSON)
     *lines, last = response.content.splitlines()
-    assert response.status_code == 200 and 0 < len(lines) < 2000
+    assert response.status_code == 200 and 0 < len(lines) < len(texts)
     assert orjson.loads(last)["complete"] is False
-    assert orjson.loads(last)["error"]["setting"] == "max_work"
+    assert orjson.loads(last)["error"][member] == value
 
 
 def test_a_rate_of_work_counts_what_requests_take() -> None:
@@ -151,7 +162,7 @@ def test_long_requests_give_back_permit_room_and_memory(shared, monkeypatch) -> 
     assert (taken, trimmed) == ([], [])
     long = {"input": [TEXT] * 6000, "encoding": "base64"}
     invalid = {**long, "layers": [9]}
-    for body, headers in ((long, {}), (invalid, {}), (long, {"Accept": "application/x-ndjson"})):
+    for body, headers in ((long, {}), (invalid, {}), (long, NDJSON)):
         client.post(ENCODE, json=body, headers=headers)
         assert (capacity.permits, capacity.room) == (permits, room)
     assert len(taken) > 2
