@@ -169,6 +169,12 @@ def test_a_reload_reads_the_key_file_and_keeps_the_keys_if_it_is_invalid(tmp_pat
     assert SECRET not in caplog.text
 
 
+def test_each_worker_counts_in_memory_without_redis(caplog) -> None:
+    unreachable = in_process(rate_limit="2/hour", rate_limit_storage="redis://127.0.0.1:1/0")
+    assert statuses(unreachable, {}, {}, {}) == [200, 200, 429]
+    assert caplog.text.count("each worker counts rates in memory") == 1
+
+
 def test_health_metrics_and_the_page_need_no_key_and_have_no_rate_limit(make_client) -> None:
     limited = make_client(rate_limit="1/hour", api_keys="key", metrics="open")
     for path in ("/livez", "/readyz", "/metrics", "/", "/page/start.js", "/docs", "/openapi.json"):

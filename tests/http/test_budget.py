@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
 import orjson
 import pytest
 
 from polyseme.errors import DeadlineError, OverloadedError
 from polyseme.http.limits import Capacity
+from polyseme.operations.encode import encode_each
 from polyseme.operations.limits import current_budget
 from tests.http.conftest import expect_problem, in_process
 from tests.http.service import until
@@ -62,21 +64,28 @@ def test_reading_may_take_only_a_part_of_the_work(strict) -> None:
 NDJSON = {"Accept": "application/x-ndjson"}
 
 
-@pytest.mark.parametrize(
-    ("limits", "count", "member", "value"),
-    [
-        ({"max_work": WORK}, 2000, "setting", "max_work"),
-        ({"max_work": 3600, "request_seconds": 1}, 16_000, "code", "deadline"),
-    ],
-)
-def test_a_stream_over_a_limit_ends_with_an_error_line(limits, count, member, value) -> None:
-    client = in_process(**limits)
-    texts = [TEXT] * count
-    response = client.post(ENCODE, json={**LONG[ENCODE], "input": texts}, headers=NDJSON)
+def last_line(client: httpx.Client, **body: object) -> dict:
+    """The last line of a stream that an error ends after some lines."""
+    response = client.post(ENCODE, json=body, headers=NDJSON)
     *lines, last = response.content.splitlines()
-    assert response.status_code == 200 and 0 < len(lines) < len(texts)
+    assert response.status_code == 200 and 0 < len(lines) < len(body["input"])
     assert orjson.loads(last)["complete"] is False
-    assert orjson.loads(last)["error"][member] == value
+    return orjson.loads(last)["error"]
+
+
+def test_a_stream_over_the_limit_ends_with_an_error_line(strict) -> None:
+    assert last_line(strict, **LONG[ENCODE])["setting"] == "max_work"
+
+
+def test_a_stream_ends_at_its_deadline_with_an_error_line(monkeypatch) -> None:
+    def slow(*arguments):
+        for result in encode_each(*arguments):
+            yield result
+            time.sleep(0.5)
+
+    monkeypatch.setattr("polyseme.http.routes.encode_each", slow)
+    client = in_process(request_seconds=1)
+    assert last_line(client, input=[TEXT] * 30)["code"] == "deadline"
 
 
 def test_a_rate_of_work_counts_what_requests_take() -> None:

@@ -21,7 +21,9 @@ from polyseme.http.logs import (
     JsonFormatter,
     PrivacyFilter,
     StandardError,
+    logging_config,
 )
+from polyseme.settings import Settings
 from tests.conftest import ROOT
 from tests.http.conftest import in_process
 
@@ -99,6 +101,13 @@ def test_a_streamed_response_is_logged_at_its_end_with_all_its_bytes(client: htt
             next(response.iter_raw(10))
     assert log()[1]["aborted"] is True
     assert 0 < log()[1]["bytes"] < size
+
+
+def test_other_libraries_log_only_warnings() -> None:
+    config = logging_config(Settings(log_level="debug", log_format="text"))
+    assert config["root"]["level"] == "WARNING"
+    assert config["loggers"]["polyseme"]["level"] == "DEBUG"
+    assert config["handlers"]["stderr"]["formatter"] == "text"
 
 
 def test_a_line_that_cannot_be_written_is_counted_as_lost() -> None:
