@@ -82,6 +82,7 @@ def test_a_stream_ends_at_its_deadline_with_an_error_line(monkeypatch) -> None:
         for result in encode_each(*arguments):
             yield result
             time.sleep(0.5)
+            current_budget().check()
 
     monkeypatch.setattr("polyseme.http.routes.encode_each", slow)
     client = in_process(request_seconds=1)

@@ -35,11 +35,11 @@ def cors_headers(answer: httpx.Response) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("path", "origin", "sent", "other"),
     [
-        ("/v1/models/wiki-en", OTHER, "authorization, content-type, x-request-id", ", x-other"),
+        ("/v1/models/wiki-en", OTHER, "authorization, content-type, x-request-id", ", accept-x"),
         ("/v2/models/wiki-en/infer", LISTED, "accept, Inference-Header-Content-Length", ""),
         ("/v1/embeddings", LISTED, "content-type, X-Stainless-Os, x-stainless-retry-count", ""),
         ("/v1/embeddings", LISTED, "authorization", ", not-x-stainless-os"),
-        ("/v1/embeddings", LISTED, "", "x-other"),
+        ("/metrics", LISTED, "", "x-other"),
     ],
 )
 def test_pages_may_send_the_headers_of_clients(service, path, origin, sent, other) -> None:

@@ -17,6 +17,7 @@ from tests.tiny import VECTORS, WORDS, write_tiny
 def encode(client: httpx.Client, **body: object) -> dict:
     answer = client.post("/v1/encode", json=body)
     assert answer.status_code == 200, answer.text
+    assert int(answer.headers["content-length"]) == len(answer.content)
     document = answer.json()
     EncodeDocument.model_validate(document)
     return document

@@ -18,6 +18,7 @@ from tests.http.conftest import registry
 PACKAGE = Path(__file__).parents[2] / "service" / "polyseme"
 PAGE = PACKAGE / "page"
 SWAGGER = PACKAGE / "http" / "vendor"
+CSS = "docs/swagger-ui.css"
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
@@ -36,14 +37,14 @@ def test_a_page_has_no_inline_script_and_loads_nothing_from_other_hosts(client, 
 def test_a_file_is_sent_unchanged_with_its_type(client):
     files = {f"page/{f.relative_to(PAGE)}": f for f in PAGE.rglob("*") if f.is_file()}
     files[""] = files["page/index.html"]
-    files["docs/swagger-ui.css"] = SWAGGER / "swagger-ui.css"
+    files |= {"docs/start.js": PACKAGE / "http/docs.js", CSS: SWAGGER / "swagger-ui.css"}
     for path, file in files.items():
         answer = client.get(f"/{path}")
         assert (answer.status_code, answer.content) == (200, file.read_bytes()), path
         kind = {".js": "text/javascript", ".json": "application/json", ".svg": "image/svg+xml"}
         expected = kind.get(file.suffix, f"text/{file.suffix[1:].replace('txt', 'plain')}")
         assert answer.headers["content-type"].removesuffix("; charset=utf-8") == expected
-        cache = "public, max-age=86400" if path.startswith("docs") else "no-cache"
+        cache = "public, max-age=86400" if path == CSS else "no-cache"
         assert answer.headers["cache-control"] == cache
         again = client.get(f"/{path}", headers={"If-None-Match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
