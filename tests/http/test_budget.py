@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from polyseme.errors import DeadlineError, OverloadedError
-from polyseme.http.limits import Capacity
+from polyseme.http.limits import Capacity, RateLimits
 from polyseme.operations.encode import encode_each
 from polyseme.operations.limits import current_budget
 from tests.http.conftest import expect_problem, in_process
@@ -89,13 +89,22 @@ def test_a_stream_ends_at_its_deadline_with_an_error_line(monkeypatch) -> None:
     assert last_line(client, input=[TEXT] * 30)["code"] == "deadline"
 
 
-def test_a_rate_of_work_counts_what_requests_take() -> None:
+def test_a_rate_of_work_counts_what_requests_take(monkeypatch) -> None:
+    costs, hit = [], RateLimits.hit
+
+    def counted(self, name, scope="global", cost=1):
+        costs.append(cost)
+        return hit(self, name, scope, cost)
+
+    monkeypatch.setattr(RateLimits, "hit", counted)
     client = in_process(rate_limit="1s/hour")
     body = {"input": [TEXT] * 2000}
     start = time.thread_time()
     while (response := client.post("/v1/embeddings", json=body)).status_code == 200:
         assert time.thread_time() - start < 3
     assert 0.8 < time.thread_time() - start < 3
+    # In milliseconds, each rounded up, and none of them twice.
+    assert sum(costs) <= 1000 * (time.thread_time() - start) + len(costs)
     problem = expect_problem(response, 429, "rate_limited")
     assert "processor time" in problem["detail"]
     assert 0 < int(response.headers["Retry-After"]) <= 3600
