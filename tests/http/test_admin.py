@@ -127,6 +127,7 @@ def test_counts_and_files_stay_over_reloads_and_kills_until_the_end(tmp_path, mo
     assert list((tmp_path / "metrics").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_children_of_a_killed_master_end(tmp_path) -> None:
     with administered(tmp_path) as (service, _):
         children = service.workers()
