@@ -1,7 +1,6 @@
 """The Dockerfile, the compose file, nginx.conf and the scripts, without running a container."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -23,18 +22,6 @@ THIRD_PARTY = ["proxy", "redis", *WATCHING]
 # The image sets the address inside the container and the mount point of the models.
 FIXED_BY_THE_IMAGE = {"host", "port", "models_dir"}
 NGINX_CONF = (ROOT / "deploy/nginx/nginx.conf").read_text("utf-8")
-UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def directive(name):
-    """The values of an nginx directive, sizes in bytes."""
-    (line,) = re.findall(rf"^ *{name} (.+);$", NGINX_CONF, re.MULTILINE)
-    return [size(value) for value in line.split()]
-
-
-def size(value):
-    """The bytes of a size with or without a unit, such as 256m."""
-    return int(value[:-1]) * UNITS[value[-1]] if value[-1] in UNITS else int(value)
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +30,31 @@ def services():
     return yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 
 
-def _assert_passes(*command):
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def _assert_passes(program, *arguments):
+    beside_python = Path(sys.executable).with_name(program)
+    command = str(beside_python) if beside_python.exists() else shutil.which(program)
+    if command is None:
+        pytest.skip(f"needs {program}")
+    done = subprocess.run(
+        [command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def _installed(program):
-    beside_python = Path(sys.executable).parent / program
-    path = str(beside_python) if beside_python.exists() else shutil.which(program)
-    return path or pytest.skip(f"needs {program}")
 
 
 @pytest.mark.slow
 def test_the_compose_files_follow_the_specification():
     schema = ("--builtin-schema", "vendor.compose-spec")
     files = ("docker-compose.yml", "deploy/compose/keys.yml")
-    _assert_passes(_installed("check-jsonschema"), *schema, *files)
+    _assert_passes("check-jsonschema", *schema, *files)
 
 
 def test_the_dockerfile_passes_its_linter():
-    _assert_passes(_installed("hadolint"), "Dockerfile")
+    _assert_passes("hadolint", "Dockerfile")
 
 
 def test_the_scripts_pass_their_linter_and_are_executable():
     assert all(script.stat().st_mode & 0o111 for script in SCRIPTS)
-    _assert_passes(_installed("shellcheck"), *map(str, SCRIPTS))
+    _assert_passes("shellcheck", *map(str, SCRIPTS))
 
 
 @pytest.mark.parametrize("name", [*OURS, *THIRD_PARTY])
@@ -111,37 +98,6 @@ def test_every_image_of_a_registry_is_listed_with_its_tag():
         assert re.fullmatch(r"[a-z./]+:v?\d[\w.-]*(@sha256:[0-9a-f]{64})?", image)
 
 
-SKOPEO = """#!/bin/sh
-# A registry that has no Grafana if DIGIT is 0.
-case "$DIGIT $4" in "0 "*grafana*) exit 1 ;; esac
-printf 'sha256:%s%s' "$DIGIT" "$(printf '%s' "$4" | sha256sum | cut -c 2-64)"
-"""
-
-
-def test_images_are_pinned_and_renewed_by_digest(tmp_path):
-    for name in ("Dockerfile", "docker-compose.yml", "deploy", "containers"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, tmp_path / name)
-    program = tmp_path / "skopeo"
-    program.write_text(SKOPEO)
-    program.chmod(0o755)
-    listed = tmp_path / "containers/images.txt"
-
-    def pin(digit):
-        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DIGIT": digit}
-        command = [tmp_path / "containers/pin"]
-        return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
-
-    for digit in "1", "2":
-        assert pin(digit) == 0
-        pinned = listed.read_text()
-        assert pinned.count(f"@sha256:{digit}") == pinned.count("@sha256:") == len(listed_images())
-        compose = (tmp_path / "docker-compose.yml").read_text()
-        assert compose.count(f"@sha256:{digit}") == compose.count("@sha256:") > 0
-    assert pin("0") != 0
-    assert listed.read_text() == pinned
-
-
 def test_only_the_proxy_is_reachable(services):
     assert services["polyseme"]["environment"]["POLYSEME_PROXIES"] == "${POLYSEME_PROXIES:-1}"
     reached = {name for name, one in services.items() if "outside" in one.get("networks", ())}
@@ -153,18 +109,18 @@ def test_only_the_proxy_is_reachable(services):
         assert published.startswith("127.0.0.1:")
 
 
-def test_the_proxy_buffers_whole_responses_on_disk_and_has_memory_for_all(services):
-    (workers,), (connections,) = directive("worker_processes"), directive("worker_connections")
-    (first,), (number, further) = directive("proxy_buffer_size"), directive("proxy_buffers")
-    buffers = workers * connections * (first + number * further)
-    assert buffers < size(services["proxy"]["mem_limit"]) * 0.6
+def test_the_proxy_buffers_whole_requests_and_responses_on_disk(services):
     assert "spool:/tmp" in services["proxy"]["volumes"]
-    assert "proxy_buffering on;" in NGINX_CONF and "proxy_request_buffering on;" in NGINX_CONF
     largest = Settings.model_fields["max_answer_bytes"].default
-    assert directive("proxy_max_temp_file_size") == [largest]
+    for line in (
+        "proxy_buffering on;",
+        "proxy_request_buffering on;",
+        f"proxy_max_temp_file_size {largest >> 20}m;",
+    ):
+        assert line in NGINX_CONF
 
 
-PROXY_LIMIT = directive("client_max_body_size")[0]
+PROXY_LIMIT = int(re.findall(r"client_max_body_size (\d+)m;", NGINX_CONF)[0]) << 20
 
 
 @pytest.mark.parametrize(
@@ -195,7 +151,6 @@ def test_the_tools_write_models_that_the_service_reads(services):
     service, tools = services["polyseme"], services["tools"]
     assert service["volumes"] == ["models:/models:ro"]
     assert {"models:/models", "downloads:/var/tmp"} <= set(tools["volumes"])
-    assert tools["profiles"] == ["tools"]
     # Downloads are on disk, because /tmp is in memory.
     assert tools["environment"]["TMPDIR"] == "/var/tmp"
 
@@ -209,7 +164,6 @@ def test_the_service_has_a_health_check_restarts_and_has_time_to_stop(services):
 
 
 def test_the_compose_file_passes_every_setting_on(services):
-    passed = {
-        name.removeprefix("POLYSEME_").lower() for name in services["polyseme"]["environment"]
-    }
-    assert passed == set(Settings.model_fields) - FIXED_BY_THE_IMAGE
+    passed = services["polyseme"]["environment"]
+    names = {name.removeprefix("POLYSEME_").lower() for name in passed}
+    assert names == set(Settings.model_fields) - FIXED_BY_THE_IMAGE

@@ -23,18 +23,13 @@ LAYERS = (
 """What a package imports is in earlier ones, of which the first import none of this project."""
 RANKS = {f"polyseme.{name}": rank for rank, names in enumerate(LAYERS) for name in names.split()}
 
+FILES = sorted([*SERVICE.rglob("*.py"), *LAB.joinpath("polyseme_lab").rglob("*.py")])
 IMPORT_TORCH = {
     f"polyseme_lab.training.{file}" for file in ("held_out", "network", "run", "trainer", "stack")
 }
 """The files that import torch; the command imports them where it needs them."""
-
 IMPORT_GENSIM = {"polyseme.importing.download"}
 """The file that imports gensim, in the function that uses it; serving does not load it."""
-
-
-def files():
-    """The files of the service and of the laboratory's package."""
-    return sorted([*SERVICE.rglob("*.py"), *LAB.joinpath("polyseme_lab").rglob("*.py")])
 
 
 def module_of(path):
@@ -75,7 +70,7 @@ def test_a_file_imports_its_own_package_and_lower_ones(path):
 
 def test_no_modules_import_each_other():
     """Imports in functions and for type checkers count; `polyseme` itself has only the version."""
-    modules = {module_of(path).removesuffix(".__init__"): path for path in files()}
+    modules = {module_of(path).removesuffix(".__init__"): path for path in FILES}
     graph = {
         module: {
             imported if imported in modules else imported.rpartition(".")[0]
@@ -89,41 +84,31 @@ def test_no_modules_import_each_other():
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-def importers_of(package):
-    return {
-        module_of(path) for path in files() if any(within(name, package) for name in imports(path))
-    }
+@pytest.mark.parametrize(
+    ("package", "importers", "folder"),
+    [("gensim", IMPORT_GENSIM, ""), ("torch", IMPORT_TORCH, "polyseme_lab.training")],
+)
+def test_only_the_listed_files_import_gensim_and_torch(package, importers, folder):
+    files = [path for path in FILES if module_of(path).startswith(folder)]
+    named = {module_of(f) for f in files if any(within(name, package) for name in imports(f))}
+    assert named == importers
 
 
-def test_only_the_importers_import_gensim():
-    assert importers_of("gensim") == IMPORT_GENSIM
-
-
-def test_only_the_listed_files_of_training_load_torch():
-    assert {m for m in importers_of("torch") if within(m, "polyseme_lab.training")} == IMPORT_TORCH
-    assert "torch" not in loaded_by(
-        "polyseme.importing.closed_form", "polyseme_lab.training.config"
-    )
-
-
-def loaded_modules(*modules):
-    """The modules that importing some modules loads, in a fresh process."""
+def loaded_by(*modules):
+    """The modules and their top-level packages that importing some loads, in a fresh process."""
     code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return set(done.stdout.split())
-
-
-def loaded_by(*modules):
-    """The top-level packages that importing some modules loads, in a fresh process."""
-    return {name.split(".")[0] for name in loaded_modules(*modules)}
+    names = done.stdout.split()
+    return {*names, *(name.split(".")[0] for name in names)}
 
 
 HEAVY = {"gensim", "scipy", "sklearn", "torch", "transformers", "pandas", "matplotlib"}
+FRAMEWORKS = {"flask", "pydantic", "safetensors", "click"}
 
 UNUSED = {
-    *("flask_cors", "flask_limiter", "limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
+    *("limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
     *("defusedxml", "opentelemetry", "requests", "zstandard"),
 }
 """Packages that only other commands and optional settings need."""
@@ -140,23 +125,26 @@ def modules_in(package):
     return [module_of(path) for path in sorted(place.glob("*.py")) if path.stem != "__init__"]
 
 
-@pytest.mark.parametrize("modules", [modules_in("polyseme.engine"), ["polyseme.tokenizer"]])
-def test_the_pure_packages_load_no_framework(modules):
-    loaded = loaded_by(*modules)
-    assert not loaded & (HEAVY | {"flask", "pydantic", "safetensors", "click"})
+@pytest.mark.parametrize(
+    ("modules", "unwanted"),
+    [
+        (modules_in("polyseme.engine"), HEAVY | FRAMEWORKS),
+        (["polyseme.tokenizer"], HEAVY | FRAMEWORKS),
+        (["polyseme.importing.closed_form", "polyseme_lab.training.config"], {"torch"}),
+        (
+            [*modules_in("polyseme.cli"), *modules_in("polyseme_lab.commands")],
+            HEAVY | {"flask"},
+        ),
+    ],
+)
+def test_importing_loads_no_framework_and_nothing_heavy(modules, unwanted):
+    assert not loaded_by(*modules) & unwanted
 
 
 def test_serving_imports_no_heavy_package_and_no_other_command():
-    names = loaded_modules(*SERVING)
-    loaded = {name.split(".")[0] for name in names}
-    assert {"flask", "gunicorn", "numpy"} <= loaded
-    assert not loaded & (HEAVY | UNUSED)
-    others = [
-        n for n in names if n.startswith(("polyseme.cli.", "polyseme.importing.", "polyseme_lab."))
-    ]
-    assert sorted(others) == [f"polyseme.cli.{name}" for name in ("main", "options", "serve")]
-
-
-def test_the_command_line_loads_neither_the_framework_nor_anything_heavy():
-    commands = [*modules_in("polyseme.cli"), *modules_in("polyseme_lab.commands")]
-    assert not loaded_by(*commands) & (HEAVY | {"flask"})
+    names = loaded_by(*SERVING)
+    assert {"flask", "gunicorn", "numpy"} <= names
+    assert not names & (HEAVY | UNUSED)
+    others = ("polyseme.cli.", "polyseme.importing.", "polyseme_lab.")
+    commands = sorted(name for name in names if name.startswith(others))
+    assert commands == [f"polyseme.cli.{name}" for name in ("main", "options", "serve")]

@@ -39,11 +39,6 @@ def test_models_are_in_the_users_folder_by_default(monkeypatch, tmp_path):
     assert settings(monkeypatch, models_dir=str(tmp_path)).models_dir == tmp_path
 
 
-def test_an_argument_overrides_a_variable(monkeypatch):
-    monkeypatch.setenv(f"{PREFIX}PORT", "1")
-    assert Settings(port=2).port == 2
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -70,8 +65,10 @@ def test_the_error_of_an_invalid_variable_has_its_name(monkeypatch, name, value)
     assert caught.value.name == name
 
 
-def test_the_error_of_an_invalid_argument_has_the_name_of_the_argument(monkeypatch):
+def test_an_argument_overrides_a_variable_and_its_error_has_its_name(monkeypatch):
     monkeypatch.setenv("POLYSEME_PORT", "1")
+    assert Settings(port=2, max_tokens=5).port == 2
+    assert Settings(max_tokens=5).limits().max_tokens == 5
     with pytest.raises(SettingError, match=r"^port: must be at most 65535\.$"):
         Settings(port=70_000)
     with pytest.raises(SettingError, match=r"^models_dir: must be an existing folder\.$"):
@@ -89,12 +86,6 @@ def test_the_warning_of_an_unknown_variable_suggests_the_most_similar_one(monkey
     monkeypatch.delenv("polyseme_zzz")
     with pytest.warns(UserWarning, match="POLYSEME_MODLE is not a setting"):
         polyseme.load()
-
-
-def test_limits_are_the_settings_of_the_same_names():
-    limits = Settings(max_tokens=5).limits()
-    assert limits.max_tokens == 5
-    assert limits.max_sentence_tokens == Settings().max_sentence_tokens
 
 
 def test_traces_without_their_extra_name_its_install_command(monkeypatch):

@@ -2,14 +2,14 @@
 
 import json
 import os
-import time
-from functools import partial
+from contextlib import suppress
 
 import httpx
 import pytest
 
 from tests.conftest import free_port
 from tests.containers.engine import NEEDS_AN_ENGINE
+from tests.http.service import until
 
 NAME = f"polyseme-test-{os.getpid()}"
 LIMIT_MB = 450
@@ -42,43 +42,26 @@ def service(image, podman):
     settings = {"HOST": "127.0.0.1", "PORT": port, "WORKERS": 2}
     options = [f"--env=POLYSEME_{setting}={value}" for setting, value in settings.items()]
     options += ["--name", NAME, "--health-interval=disable"]
+    address = f"http://127.0.0.1:{port}"
+
+    def is_ready():
+        state = podman("inspect", "--format", "{{.State.Running}}", NAME).stdout.strip()
+        assert state == "true", podman("logs", NAME, check=False)
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{address}/readyz", timeout=5).status_code == 200
+
     try:
         podman("run", "--detach", *options, *HARDENING, image)
-        _wait_until_ready(f"http://127.0.0.1:{port}", podman, NAME)
-        yield f"http://127.0.0.1:{port}"
+        until(is_ready)
+        yield address
     finally:
         podman("rm", "--force", "--time", "5", NAME, check=False)
 
 
-@pytest.fixture
-def inside(service, podman):
-    """A function that runs a program in the container of `service`."""
-    assert service
-    return partial(podman, "exec", NAME)
-
-
-def _wait_until_ready(address, podman, name, seconds=90):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if httpx.get(f"{address}/readyz", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        if podman("inspect", "--format", "{{.State.Running}}", name).stdout.strip() != "true":
-            break
-        time.sleep(0.3)
-    logs = podman("logs", name, check=False)
-    pytest.fail(f"the service is not ready:\n{(logs.stdout + logs.stderr)[-4000:]}")
-
-
-def test_the_image_is_small(image, podman):
+def test_the_image_is_small_and_does_not_have_the_laboratory(image, podman):
     size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
     assert size < LIMIT_MB * 10**6, f"{size / 10**6:.0f} MB"
-
-
-def test_the_image_does_not_have_the_laboratory(inside):
-    done = inside("polyseme", "train", check=False)
+    done = podman("run", "--rm", image, "train", check=False)
     assert done.returncode == 1
     assert "does not have `polyseme train`" in done.stderr
 
@@ -96,26 +79,14 @@ def test_gensim_reads_its_formats_in_the_trimmed_image(image, podman):
     assert podman(*run).stdout.strip() == "read"
 
 
-def test_a_sentence_is_encoded_in_the_container(service):
-    response = httpx.post(
-        f"{service}/v1/encode", json={"input": "Apple released a phone"}, timeout=30
-    )
-    assert response.status_code == 200, response.text
-    (result,) = response.json()["results"]
-    assert len(result["contextual"]) == 4
-
-
-def test_the_process_is_not_root_and_can_gain_no_privileges(inside):
-    status = inside("cat", "/proc/1/status").stdout
+def test_a_hardened_container_encodes_and_can_gain_no_privileges(service, podman):
+    response = httpx.post(f"{service}/v1/encode", json={"input": "Apple released a phone"})
+    assert len(response.json()["results"][0]["contextual"]) == 4
+    status = podman("exec", NAME, "cat", "/proc/1/status").stdout
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
-    assert fields["Uid"].split() == ["10001"] * 4
-    assert fields["Gid"].split() == ["10001"] * 4
-    assert int(fields["CapEff"], 16) == 0
-    assert fields["NoNewPrivs"] == "1"
-
-
-def test_the_file_system_is_read_only(inside):
-    attempt = inside("touch", "/opt/polyseme/written", check=False)
+    assert fields["Uid"].split() == fields["Gid"].split() == ["10001"] * 4
+    assert (int(fields["CapEff"], 16), fields["NoNewPrivs"]) == (0, "1")
+    attempt = podman("exec", NAME, "touch", "/opt/polyseme/written", check=False)
     assert "Read-only file system" in attempt.stderr
 
 
@@ -130,7 +101,7 @@ def test_the_health_check_passes_only_while_the_service_is_ready(image, podman):
     assert "ConnectionRefusedError" in attempt.stderr
 
 
-def test_the_service_stops_at_a_signal(service, podman):
-    assert service
+@pytest.mark.usefixtures("service")
+def test_the_service_stops_at_a_signal(podman):
     podman("stop", "--time", "40", NAME)
     assert podman("inspect", "--format", "{{.State.ExitCode}}", NAME).stdout.strip() == "0"

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,7 +22,6 @@ from tests.http.conftest import expect_problem
 from tests.http.proxy import configured
 
 SENTENCE = {"input": "The bank of the river"}
-JSON = {"Content-Type": "application/json"}
 COMPOSE = Path(sys.executable).with_name("podman-compose")
 
 pytestmark = NEEDS_AN_ENGINE
@@ -80,16 +81,18 @@ class Stack:
         """podman's name for the container of a service."""
         return f"{self.name}_{service}_1"
 
-    def wait_for(self, service: str, path: str, status: int = 200) -> httpx.Response:
-        """Send requests until the response has the status."""
+    def post(self, **request: Any) -> httpx.Response:
+        """Send a request to the proxy."""
+        url = f"http://127.0.0.1:{self.ports['proxy']}/v1/encode"
+        return httpx.post(url, timeout=60, **request)
+
+    def wait_for(self, service: str, path: str) -> None:
+        """Send requests until the response is a success."""
+        url = f"http://127.0.0.1:{self.ports[service]}{path}"
         for _ in range(300):
-            try:
-                response = httpx.get(f"http://127.0.0.1:{self.ports[service]}{path}", timeout=5)
-            except httpx.TransportError:
-                pass
-            else:
-                if response.status_code == status:
-                    return response
+            with suppress(httpx.TransportError):
+                if httpx.get(url, timeout=5).status_code == 200:
+                    return
             time.sleep(0.2)
         raise AssertionError(f"{service} does not respond at {path}")
 
@@ -109,46 +112,33 @@ def stack(
         running.compose("down", "--volumes")
 
 
-@pytest.fixture
-def proxy(stack: Stack) -> Iterator[httpx.Client]:
-    """A client of the proxy."""
-    with httpx.Client(base_url=f"http://127.0.0.1:{stack.ports['proxy']}", timeout=60) as client:
-        yield client
-
-
-def test_a_body_that_exceeds_the_proxys_memory_reaches_the_service(proxy: httpx.Client) -> None:
-    response = proxy.post("/v1/encode", content=b" " * (5 << 20), headers=JSON)
+def test_a_body_that_exceeds_the_proxys_memory_reaches_the_service(stack: Stack) -> None:
+    response = stack.post(content=b" " * (5 << 20), headers={"Content-Type": "application/json"})
     assert expect_problem(response, 413, "too_large")["setting"] == "max_body_bytes"
 
 
-def test_the_proxy_is_not_root_and_its_file_system_is_read_only(
+def test_the_proxy_is_not_root_its_files_are_read_only_and_it_is_healthy(
     stack: Stack, podman: Podman
 ) -> None:
     name = stack.container("proxy")
     lines = podman("exec", name, "cat", "/proc/1/status").stdout.splitlines()
     fields = dict(line.split(":\t", 1) for line in lines)
     assert "0" not in fields["Uid"].split()
-    assert int(fields["CapEff"], 16) == 0
-    assert fields["NoNewPrivs"] == "1"
+    assert (int(fields["CapEff"], 16), fields["NoNewPrivs"]) == (0, "1")
     attempt = podman("exec", name, "touch", "/etc/written", check=False)
     assert "Read-only file system" in attempt.stderr
-
-
-def test_the_proxys_health_check_passes(stack: Stack, podman: Podman) -> None:
     with (ROOT / "docker-compose.yml").open() as file:
         check = yaml.safe_load(file)["services"]["proxy"]["healthcheck"]["test"]
     program = [part.replace(":8080", f":{stack.ports['proxy']}") for part in check[1:]]
-    podman("exec", stack.container("proxy"), *program)
+    podman("exec", name, *program)
 
 
-def test_the_proxy_sends_an_error_while_the_service_is_down(
-    stack: Stack, proxy: httpx.Client, podman: Podman
-) -> None:
+def test_the_proxy_sends_an_error_while_the_service_is_down(stack: Stack, podman: Podman) -> None:
     podman("kill", "--signal", "KILL", stack.container("polyseme"))
     podman("wait", stack.container("polyseme"))
-    response = proxy.post("/v1/encode", json=SENTENCE)
+    response = stack.post(json=SENTENCE)
     expect_problem(response, 503, "not_ready")
     assert int(response.headers["retry-after"]) > 0
     podman("start", stack.container("polyseme"))
     stack.wait_for("service", "/readyz")
-    assert proxy.post("/v1/encode", json=SENTENCE).status_code == 200
+    assert stack.post(json=SENTENCE).status_code == 200

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from polyseme.http.inference import InferRequest
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.encode import EncodeRequest
@@ -45,10 +47,9 @@ ALTERNATIVES: dict[str, list[dict[str, Any]]] = {
     "/v1/neighbors": [{"vector": [1.0] * 300}],
 }
 """Further bodies, with the lists that exclude others."""
-SCHEMAS = {
+SCHEMAS: dict[str, type[BaseModel]] = {
     "/v1/encode": EncodeRequest,
     **{f"/v1/{one.path}": one.request for one in OPERATIONS.values()},
     "/v2/models/wiki-en/infer": InferRequest,
 }
-DEFINITIONS = {path: schema.model_json_schema() for path, schema in SCHEMAS.items()}
 """The schema of the body of each POST route."""

@@ -63,7 +63,6 @@ def centroids(size: int) -> dict[str, Any]:
 def named() -> Iterator[tuple[str, Expensive]]:
     """Yield the name and the request of each."""
     most = {"examples": 100, "keywords": 100, "neighbors": 100, "map": True, "senses": 20}
-    yield "senses, one text", post("/v1/senses", word="bank", texts=[BANKS], **most)
     texts = [f"{BANKS} {n}" for n in range(4)]
     yield "senses, divisions", post("/v1/senses", word="bank", texts=texts, divisions=True, **most)
     texts = [f"bank {words(12, n)}" for n in range(5000)]

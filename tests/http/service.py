@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, NamedTuple, Self
 
 import h11
+import httpx
 import numpy as np
 import orjson
 
@@ -50,7 +50,7 @@ class Service(NamedTuple):
     """number of workers"""
 
     @property
-    def address(self) -> tuple[str, int]:
+    def address(self) -> Address:
         return "127.0.0.1", self.port
 
     @property
@@ -86,16 +86,10 @@ class Service(NamedTuple):
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """Send a request on a connection of its own; return the status and the document."""
-        connection = HTTPConnection(*self.address, timeout=WAIT)
-        content = None if body is None else orjson.dumps(body)
-        try:
-            connection.request(
-                method, path, content, {"Content-Type": "application/json", **headers}
-            )
-            response = connection.getresponse()
-            return response.status, orjson.loads(response.read())
-        finally:
-            connection.close()
+        response = httpx.request(
+            method, f"{self.url}{path}", json=body, headers=headers, timeout=WAIT
+        )
+        return response.status_code, response.json()
 
     def every_worker(self, ask: Callable[[], Any]) -> list[Any]:
         """Send a request to each worker while the others are stopped; return the results."""

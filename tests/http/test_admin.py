@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from polyseme.cli.serve import _create_metrics_directory
 from polyseme.http.metrics import DIRECTORY
 from tests.conftest import free_port, start
 from tests.http.conftest import numbers, total
@@ -126,27 +128,24 @@ def test_counts_and_files_stay_over_reloads_and_kills_until_the_end(tmp_path, mo
 
 
 @pytest.mark.slow
-def test_the_next_start_removes_what_a_killed_master_left(tmp_path, monkeypatch) -> None:
-    for name in ("metrics", "one", "two"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setenv(DIRECTORY, str(tmp_path / "metrics"))
-
-    def left() -> set[Path]:
-        return set((tmp_path / "metrics").iterdir())
-
-    with administered(tmp_path / "one") as (service, _):
-        (killed,) = left()
+def test_the_children_of_a_killed_master_end(tmp_path) -> None:
+    with administered(tmp_path) as (service, _):
         children = service.workers()
         program = Path(f"/proc/{service.master}/exe").readlink()
         assert len(children) == 3
         os.kill(service.master, signal.SIGKILL)
         service.process.wait(WAIT)
         until(lambda: not any(runs(pid, program) for pid in children))
-    assert left() == {killed}
-    with running(tmp_path / "one"):
-        (used,) = left()
-        assert used != killed
-        with running(tmp_path / "two"):
-            assert used in left() and len(left()) == 2
-        assert left() == {used}
-    assert left() == set()
+
+
+def test_the_next_start_removes_what_a_killed_master_left(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(DIRECTORY, str(tmp_path))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for pid in (ended.pid, os.getpid(), 1):
+        (tmp_path / f"polyseme-metrics-{pid}-x").mkdir()
+    _create_metrics_directory()
+    new = Path(os.environ[DIRECTORY])
+    assert new.name.startswith(f"polyseme-metrics-{os.getpid()}-")
+    running = {tmp_path / f"polyseme-metrics-{pid}-x" for pid in (os.getpid(), 1)}
+    assert set(tmp_path.iterdir()) == running | {new}

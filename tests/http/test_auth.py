@@ -28,12 +28,11 @@ def guarded(make_client, tmp_path_factory) -> httpx.Client:
     return make_client(api_keys=f"plain-key,{HASHED}", api_keys_file=file)
 
 
-@pytest.mark.parametrize("key", [ALICE, BOB, "plain-key"], ids=["file", "hash", "plain"])
-def test_each_valid_key_is_accepted(guarded: httpx.Client, key: str) -> None:
-    assert guarded.get("/v1/models", headers=bearer(key)).status_code == 200
-    for scheme in ("bearer", "BEARER"):
-        headers = {"Authorization": f"{scheme}   {key}"}
-        assert guarded.get("/v1/models", headers=headers).status_code == 200
+def test_each_valid_key_is_accepted(guarded: httpx.Client) -> None:
+    for key in (ALICE, BOB, "plain-key"):
+        for scheme in ("Bearer", "bearer  ", "BEARER"):
+            headers = {"Authorization": f"{scheme} {key}"}
+            assert guarded.get("/v1/models", headers=headers).status_code == 200
 
 
 WRONG = (SECRET, "plain-ke", "plain-key2", "PLAIN-KEY", "plain-key,plain-key", HASHED)
@@ -132,12 +131,11 @@ def test_responses_say_what_is_left_of_each_rate(make_client, clock) -> None:
 @pytest.mark.parametrize("path", [MODELS, "/metrics"])
 def test_guessing_keys_is_limited_and_a_valid_key_is_not_affected(path: str) -> None:
     limited = in_process(rate_limit="3/hour", api_keys="right", metrics="key")
-    tries = [bearer(f"wrong-{i}") for i in range(5)]
-    found = [limited.get(path, headers=one).status_code for one in tries]
-    assert found == [401] * 3 + [429] * 2
+    tries = [limited.get(path, headers=bearer(f"wrong-{i}")).status_code for i in range(5)]
+    assert tries == [401] * 3 + [429] * 2
     # Requests for the metrics do not count towards the rate of a key.
-    found = [limited.get("/metrics", headers=bearer("right")).status_code for _ in range(5)]
-    assert found == [200] * 5
+    reads = {limited.get("/metrics", headers=bearer("right")).status_code for _ in range(5)}
+    assert reads == {200}
     assert statuses(limited, *[bearer("right")] * 4) == [200] * 3 + [429]
 
 
@@ -150,15 +148,6 @@ def test_unknown_routes_and_methods_count(key) -> None:
     for path in ("/v2/nothing/at/all", MODELS):
         assert limited.get(path, headers=headers).status_code == 429
     assert limited.get("/livez", headers=headers).status_code == 200
-
-
-def test_malformed_requests_count_for_their_address() -> None:
-    limits = create_app(Settings(rate_limit="5/hour;2/minute")).extensions["polyseme"].rate_limits
-    found = [limits.limit_malformed("10.0.0.1") for _ in range(3)]
-    assert [error and error.status for error in found] == [None, None, 429]
-    assert limits.limit_malformed("10.0.0.3") is None
-    unlimited = create_app(Settings()).extensions["polyseme"].rate_limits
-    assert [unlimited.limit_malformed("10.0.0.1") for _ in range(9)] == [None] * 9
 
 
 def test_a_reload_reads_the_key_file_and_keeps_the_keys_if_it_is_invalid(tmp_path, caplog):
@@ -180,10 +169,16 @@ def test_a_reload_reads_the_key_file_and_keeps_the_keys_if_it_is_invalid(tmp_pat
     assert SECRET not in caplog.text
 
 
+def test_each_worker_counts_in_memory_without_redis(caplog) -> None:
+    unreachable = in_process(rate_limit="2/hour", rate_limit_storage="redis://127.0.0.1:1/0")
+    assert statuses(unreachable, {}, {}, {}) == [200, 200, 429]
+    assert caplog.text.count("each worker counts rates in memory") == 1
+
+
 def test_health_metrics_and_the_page_need_no_key_and_have_no_rate_limit(make_client) -> None:
     limited = make_client(rate_limit="1/hour", api_keys="key", metrics="open")
     for path in ("/livez", "/readyz", "/metrics", "/", "/page/start.js", "/docs", "/openapi.json"):
-        for headers in ({}, bearer(SECRET), bearer("key")):
+        for headers in ({}, bearer("key")):
             assert limited.get(path, headers=headers).status_code == 200
     assert statuses(limited, bearer("key")) == [200]
 

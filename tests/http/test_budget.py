@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
 import orjson
 import pytest
 
 from polyseme.errors import DeadlineError, OverloadedError
-from polyseme.http.limits import Capacity
+from polyseme.http.limits import Capacity, RateLimits
+from polyseme.operations.encode import encode_each
 from polyseme.operations.limits import current_budget
 from tests.http.conftest import expect_problem, in_process
 from tests.http.service import until
@@ -59,22 +61,50 @@ def test_reading_may_take_only_a_part_of_the_work(strict) -> None:
     assert problem["detail"].startswith("Reading and tokenizing")
 
 
-def test_a_stream_over_the_limit_ends_with_an_error_line(strict) -> None:
-    headers = {"Accept": "application/x-ndjson"}
-    response = strict.post(ENCODE, json=LONG[ENCODE], headers=headers)
+NDJSON = {"Accept": "application/x-ndjson"}
+
+
+def last_line(client: httpx.Client, **body: object) -> dict:
+    """The last line of a stream that an error ends after some lines."""
+    response = client.post(ENCODE, json=body, headers=NDJSON)
     *lines, last = response.content.splitlines()
-    assert response.status_code == 200 and 0 < len(lines) < 2000
+    assert response.status_code == 200 and 0 < len(lines) < len(body["input"])
     assert orjson.loads(last)["complete"] is False
-    assert orjson.loads(last)["error"]["setting"] == "max_work"
+    return orjson.loads(last)["error"]
 
 
-def test_a_rate_of_work_counts_what_requests_take() -> None:
+def test_a_stream_over_the_limit_ends_with_an_error_line(strict) -> None:
+    assert last_line(strict, **LONG[ENCODE])["setting"] == "max_work"
+
+
+def test_a_stream_ends_at_its_deadline_with_an_error_line(monkeypatch) -> None:
+    def slow(*arguments):
+        for result in encode_each(*arguments):
+            yield result
+            time.sleep(0.5)
+            current_budget().check()
+
+    monkeypatch.setattr("polyseme.http.routes.encode_each", slow)
+    client = in_process(request_seconds=1)
+    assert last_line(client, input=[TEXT] * 30)["code"] == "deadline"
+
+
+def test_a_rate_of_work_counts_what_requests_take(monkeypatch) -> None:
+    costs, hit = [], RateLimits.hit
+
+    def counted(self, name, scope="global", cost=1):
+        costs.append(cost)
+        return hit(self, name, scope, cost)
+
+    monkeypatch.setattr(RateLimits, "hit", counted)
     client = in_process(rate_limit="1s/hour")
-    body = {"input": [TEXT] * 2000}
+    body = {"input": [TEXT] * 6000}
     start = time.thread_time()
     while (response := client.post("/v1/embeddings", json=body)).status_code == 200:
         assert time.thread_time() - start < 3
     assert 0.8 < time.thread_time() - start < 3
+    # In milliseconds, each rounded up, and none of them twice.
+    assert sum(costs) <= 1000 * (time.thread_time() - start) + len(costs)
     problem = expect_problem(response, 429, "rate_limited")
     assert "processor time" in problem["detail"]
     assert 0 < int(response.headers["Retry-After"]) <= 3600
@@ -151,7 +181,7 @@ def test_long_requests_give_back_permit_room_and_memory(shared, monkeypatch) -> 
     assert (taken, trimmed) == ([], [])
     long = {"input": [TEXT] * 6000, "encoding": "base64"}
     invalid = {**long, "layers": [9]}
-    for body, headers in ((long, {}), (invalid, {}), (long, {"Accept": "application/x-ndjson"})):
+    for body, headers in ((long, {}), (invalid, {}), (long, NDJSON)):
         client.post(ENCODE, json=body, headers=headers)
         assert (capacity.permits, capacity.room) == (permits, room)
     assert len(taken) > 2

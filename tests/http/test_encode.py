@@ -17,6 +17,7 @@ from tests.tiny import VECTORS, WORDS, write_tiny
 def encode(client: httpx.Client, **body: object) -> dict:
     answer = client.post("/v1/encode", json=body)
     assert answer.status_code == 200, answer.text
+    assert int(answer.headers["content-length"]) == len(answer.content)
     document = answer.json()
     EncodeDocument.model_validate(document)
     return document
@@ -25,12 +26,9 @@ def encode(client: httpx.Client, **body: object) -> dict:
 def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(client):
     sentences = [" ".join(WORDS[: 1 + i % 11] * (1 + i % 3)) for i in range(40)]
     batch = encode(client, input=sentences, encoding="base64")["results"]
-
-    def alone(sentence: str) -> dict:
-        return encode(client, input=sentence, encoding="base64")["results"][0]
-
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(alone, sentences)) == batch
+        alone = pool.map(lambda one: encode(client, input=one, encoding="base64"), sentences)
+        assert [one["results"][0] for one in alone] == batch
 
 
 def test_every_response_has_a_request_id_and_stages(client: httpx.Client) -> None:
@@ -141,17 +139,11 @@ def test_the_size_limit_is_per_line_for_streams_and_per_response_otherwise(make_
     assert (response.status_code, response.json()["setting"]) == (413, "max_answer_bytes")
 
 
-@pytest.fixture(scope="module")
-def far(make_client, tmp_path_factory) -> httpx.Client:
-    """A service whose model has one vector, that of `end`, beyond the range of float16."""
+def test_an_error_in_the_middle_of_a_stream_is_its_last_line(make_client, tmp_path, caplog) -> None:
     vectors = VECTORS.copy()
-    vectors[WORDS.index("end")] *= np.float32(1e6)
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny(folder / "far", vectors=vectors)
-    return make_client(models_dir=folder, model="far")
-
-
-def test_an_error_in_the_middle_of_a_stream_is_its_last_line(far: httpx.Client, caplog) -> None:
+    vectors[WORDS.index("end")] *= np.float32(1e6)  # beyond the range of float16
+    write_tiny(tmp_path / "far", vectors=vectors)
+    far = make_client(models_dir=tmp_path, model="far")
     body = {"input": ["bank river", "the end", "money"], "dtype": "float16", "include": ["static"]}
     first, last = lines(far, **body)
     assert [token["text"] for token in first["tokens"]] == ["bank", "river"]

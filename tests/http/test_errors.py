@@ -87,7 +87,6 @@ def test_another_media_type_or_method_is_rejected(client, method, path, headers,
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Accept": "*/*"},
         {"Accept": "text/html, application/json;q=0.1"},
         {"Accept": ""},
         {"Content-Type": "Application/JSON; charset=utf-8"},
@@ -96,22 +95,20 @@ def test_another_media_type_or_method_is_rejected(client, method, path, headers,
 def test_json_is_accepted_in_any_notation(client: httpx.Client, headers: dict) -> None:
     headers = {"Content-Type": "application/json", **headers}
     answer = client.post("/v1/encode", content=b'{"input": "a"}', headers=headers)
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "application/json"
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
 
 
 A = {"text": "a", "word": "a"}
 # `tests/client/test_same_results.py` has further invalid values.
 BAD_FIELDS = [
     ("/v1/encode", {}, ["/input"]),
-    ("/v1/encode", {"input": None}, ["/input"]),
     ("/v1/encode", {"input": ["a", "b", "c", 4]}, ["/input/3"]),
     ("/v1/encode", {"input": [["a"], ["b", 5]]}, ["/input/1/1"]),
     ("/v1/encode", {"input": [["a"], "b"]}, ["/input/1"]),
+    ("/v1/encode", {"input": [1] * 200_000}, ["/input/0"]),
     ("/v1/encode", {"input": "a", "inputs": SECRET}, ["/inputs"]),
     ("/v1/encode", {"input": "a", f"{SECRET} {SECRET}": 1}, [""]),
     ("/v1/encode", {"input": "a", "include": [None]}, ["/include/0"]),
-    ("/v1/encode", {"input": "a", "unknown": None}, ["/unknown"]),
     ("/v1/encode", {"input": "a", "layers": [0, 99]}, ["/layers/1"]),
     ("/v1/encode", {"input": "a", "layers": [True]}, ["/layers/0"]),
     ("/v1/encode", {"input": "a", "model": "../../etc/passwd"}, ["/model"]),
@@ -120,12 +117,11 @@ BAD_FIELDS = [
     ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, ["/occurrences/1/nth"]),
     ("/v1/compare", {"occurrences": [A, {**A, "text": ["a", 5]}]}, ["/occurrences/1/text/1"]),
     ("/v1/senses", {"word": "a", "texts": ["a", ["b", ["c"]]]}, ["/texts/1/1"]),
-    ("/v1/senses", {}, [""]),
     ("/v1/senses", {"texts": ["a"]}, [""]),
     ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
     ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
-    ("/v1/trace", {}, [""]),
     ("/v1/trace", {"embeddings": [[1.0]]}, [""]),
+    ("/v1/trace", {"tokens": ["a"], "embeddings": [["x"] * 100_000]}, ["/embeddings/0/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
 ]
 
@@ -154,15 +150,6 @@ def test_the_detail_of_a_422_names_the_first_field_and_how_many_more(client, bod
     document = client.post("/v1/encode", json=body).json()
     assert detail in document["detail"]
     assert document["errors"][0]["message"] in document["detail"]
-
-
-def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:
-    for path, body in (
-        ("/v1/encode", {"input": [1] * 200_000}),
-        ("/v1/trace", {"tokens": ["a"], "embeddings": [["x"] * 100_000]}),
-    ):
-        document = expect_problem(client.post(path, json=body), 422, "invalid")
-        assert len(document["errors"]) == 1
 
 
 LONG = " ".join(["river"] * 50)
@@ -214,13 +201,15 @@ def test_a_sentence_over_the_limit_is_named_with_what_helps(make_client, path, b
         assert document["error"]["message"].startswith("`input[1]`: A sentence has too many tokens")
 
 
-def test_a_response_without_an_estimate_is_limited(make_client) -> None:
-    limited = make_client(max_answer_bytes=300)
-    for path, body in (
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
         ("/v1/encode", {"input": LONG, "include": []}),
         ("/v1/neighbors", {"word": "river", "k": 100}),
-        ("/v1/compare", {"occurrences": [{"text": "a river", "word": "river"}] * 2}),
-    ):
-        document = expect_problem(limited.post(path, json=body), 413, "too_large")
-        assert document["setting"] == "max_answer_bytes"
-        assert document["size"] > document["limit"] == 300
+    ],
+)
+def test_a_response_without_an_estimate_is_limited(make_client, path, body) -> None:
+    answer = make_client(max_answer_bytes=300).post(path, json=body)
+    document = expect_problem(answer, 413, "too_large")
+    assert document["setting"] == "max_answer_bytes"
+    assert document["size"] > document["limit"] == 300

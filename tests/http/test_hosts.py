@@ -56,6 +56,7 @@ def test_the_setting_lists_all_allowed_hosts() -> None:
     assert {status(client, host) for host in allowed} == {200}
     assert {status(client, host) for host in ("localhost", "127.0.0.1", "example.org")} == {421}
     assert {status(in_process(hosts="*"), host) for host in (*LOCAL, *OTHER)} == {200}
+    assert status(in_process(hosts="*"), "a" * 256) == 421
 
 
 @pytest.mark.parametrize("hosts", ["example.org:80", "http://example.org", "a b", ".", "a,-b", ","])

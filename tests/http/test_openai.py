@@ -8,7 +8,6 @@ import pytest
 from docs.openapi import OpenAIProblemResponse
 from pydantic import TypeAdapter
 
-from polyseme.http.app import create_app
 from polyseme.operations.embed import Embeddings
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, write_tiny
@@ -62,18 +61,14 @@ def test_the_setting_or_the_request_selects_the_pooling(make_client, models_dir,
     assert found[0] != found[1]
 
 
-def test_base64_is_the_same_numbers_to_the_last_bit(tiny):
-    texts = ["river bank", "money bank high end"]
-    for floats, text in zip(
-        vectors(tiny, texts), vectors(tiny, texts, encoding_format="base64"), strict=True
-    ):
-        assert base64.b64decode(text) == np.array(floats, "<f4").tobytes()
-
-
-def test_usage_counts_the_tokens_of_all_texts_known_or_not(tiny):
+def test_base64_is_the_same_numbers_and_usage_counts_all_tokens(tiny):
     # river bank | apple qzx , end | did n't
-    document = ask(tiny, ["river bank", "apple qzx, end", "didn't"], user="somebody")
+    texts = ["river bank", "apple qzx, end", "didn't"]
+    document = ask(tiny, texts, user="somebody", wordless="zero")
     assert document["usage"] == {"prompt_tokens": 8, "total_tokens": 8}
+    encoded = vectors(tiny, texts, encoding_format="base64", wordless="zero")
+    for one, text in zip(document["data"], encoded, strict=True):
+        assert base64.b64decode(text) == np.array(one["embedding"], "<f4").tobytes()
 
 
 def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny):
@@ -180,28 +175,18 @@ def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(make_client
     assert 1600 < len(answer.content) <= 3000
 
 
-def test_over_its_rate_and_of_a_broken_model_a_caller_gets_retry_after(make_client, broken_models):
+def test_a_broken_model_and_a_rate_limit_are_errors_with_retry_after(make_client, broken_models):
     broken = make_client(models_dir=broken_models, model="broken")
-    answer = broken.post(PATH, json={"input": "a"})
-    expect_both(answer, 503, "broken_model", "broken_model", "server_error")
-    assert int(answer.headers["retry-after"]) > 0
     limited = make_client(rate_limit="1/hour", max_sentences=1)
-    answers = [limited.post(PATH, json={"input": "the river"}) for _ in range(2)]
-    assert answers[0].status_code == 200
-    expect_both(answers[1], 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
-    assert int(answers[1].headers["retry-after"]) > 0
-
-
-def test_an_internal_error_leaks_nothing(monkeypatch):
-    def fail(*_):
-        raise RuntimeError(SECRET)
-
-    monkeypatch.setattr("polyseme.operations.embed.sentence_vectors", fail)
-    answer = create_app().test_client().post(PATH, json={"input": "a"}, buffered=True)
-    assert (answer.status_code, answer.json["error"]["type"]) == (500, "server_error")
-    assert SECRET not in answer.text
+    assert limited.post(PATH, json={"input": "the river"}).status_code == 200
+    for client, *expected in (
+        (broken, 503, "broken_model", "broken_model", "server_error"),
+        (limited, 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error"),
+    ):
+        answer = client.post(PATH, json={"input": "the river"})
+        expect_both(answer, *expected)
+        assert int(answer.headers["retry-after"]) > 0
 
 
 def test_problem_documents_of_other_routes_have_no_openai_members(client):
-    document = expect_problem(client.get("/v1/encode"), 405, "method_not_allowed")
-    assert "error" not in document
+    assert "error" not in expect_problem(client.get("/v1/encode"), 405, "method_not_allowed")

@@ -127,13 +127,10 @@ def test_draining_is_part_of_the_graceful_timeout(graceful: int, drain: int, exp
     assert (cfg.max_requests, cfg.max_requests_jitter) == (1000, 100)
 
 
-def test_options_of_gunicorn_override_the_settings(monkeypatch) -> None:
+def test_options_of_gunicorn_override_the_settings(monkeypatch, capsys) -> None:
     monkeypatch.setenv("GUNICORN_CMD_ARGS", "--workers 3 --worker-class gthread")
     cfg = Server(Settings(workers=2, threads=5)).cfg
     assert (cfg.workers, cfg.threads, cfg.worker_class.__name__) == (3, 5, "ThreadWorker")
-
-
-def test_unknown_options_of_gunicorn_are_a_usage_error(monkeypatch, capsys) -> None:
     monkeypatch.setenv("GUNICORN_CMD_ARGS", "--walkers")
     with pytest.raises(SystemExit, match="2"):
         Server(Settings())
@@ -174,17 +171,3 @@ def test_a_worker_terminated_right_after_the_fork_ends(tmp_path) -> None:
     finally:
         process.terminate()
         assert process.wait(WAIT) == 0
-
-
-@pytest.mark.slow
-def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path) -> None:
-    with running(tmp_path, max_requests=100) as service:
-        seen: set[int] = set()
-
-        def replaced() -> bool:
-            seen.update(service.workers())
-            return len(seen) > 8
-
-        with load(service) as clients:
-            until(replaced)
-    assert clients.lost == []

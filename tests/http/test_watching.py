@@ -18,9 +18,16 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 RULES = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))["groups"][0]["rules"]
 
 EXPRESSIONS = [
-    *((rule["alert"], rule["expr"]) for rule in RULES),
-    *((panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]),
+    *(rule["expr"] for rule in RULES),
+    *(target["expr"] for panel in PANELS for target in panel["targets"]),
 ]
+ENDINGS = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",), "gauge": ("",)}
+LABELS = {
+    f"{metric._name}{ending}": set(metric._labelnames)
+    for metric in metrics.METRICS._collector_to_names
+    for ending in ENDINGS[metric._type]
+}
+"""The labels of each series of the service."""
 
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
@@ -28,54 +35,13 @@ needs_prometheus = pytest.mark.skipif(
 )
 
 
-def metric_names():
-    """The names of all series of the service."""
-    names = set()
-    for family in metrics.METRICS.collect():
-        if family.type == "histogram":
-            names |= {f"{family.name}{end}" for end in ("_bucket", "_sum", "_count")}
-        else:
-            names.add(f"{family.name}_total" if family.type == "counter" else family.name)
-    return names
-
-
-def names_in(expression):
-    return set(re.findall(r"\bpolyseme_\w+", expression))
-
-
-def labels_of(name):
-    """The labels of a series."""
-    family = re.sub("_(bucket|sum|count|total)$", "", name)
-    (labels,) = {m._labelnames for m in metrics.METRICS._collector_to_names if m._name == family}
-    return labels
-
-
-@pytest.mark.parametrize(("where", "expression"), EXPRESSIONS)
-def test_every_metric_and_label_in_an_expression_exists(where, expression):
-    names = names_in(expression)
-    assert names <= metric_names(), where
-    labels = set(re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"', expression))
-    for listed in re.findall(r"\b(?:by|without|on|ignoring) ?\(([^)]*)\)", expression):
-        labels |= set(re.findall(r"\w+", listed))
-    assert labels <= {"le", "job", "instance"}.union(*map(labels_of, names)), where
-
-
-def test_every_metric_is_on_the_dashboard_or_in_an_alert():
-    used = set().union(*(names_in(expression) for _, expression in EXPRESSIONS))
-    ending = re.compile("_(bucket|sum|count)$")
-    families = {ending.sub("", name) for name in metric_names()}
-    assert {ending.sub("", name) for name in used} == families
-
-
 def test_the_page_lists_every_metric_with_its_labels_and_no_other():
     rows = re.findall(r"^\| `(polyseme_\w+)` \| (\w+) \|([^|]*)\|", PAGE, re.MULTILINE)
-    listed = {name: (kind, re.findall(r"`(\w+)`", labels)) for name, kind, labels in rows}
-    existing = {}
-    for metric in set(metrics.METRICS._collector_to_names):
-        kind = metric._type
-        name = f"{metric._name}_total" if kind == "counter" else metric._name
-        existing[name] = (kind, list(metric._labelnames))
-    assert listed == existing
+    listed = {(name, kind, *re.findall(r"`(\w+)`", labels)) for name, kind, labels in rows}
+    assert listed == {
+        (m._name + ("_total" if m._type == "counter" else ""), m._type, *m._labelnames)
+        for m in metrics.METRICS._collector_to_names
+    }
 
 
 def test_every_alert_has_a_severity_and_a_runbook():
@@ -84,6 +50,21 @@ def test_every_alert_has_a_severity_and_a_runbook():
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
         assert (page, anchor) == ("docs/operation.md", rule["alert"].lower())
         assert f"\n### {rule['alert']}\n" in PAGE
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_every_metric_and_label_in_an_expression_exists(expression):
+    names = set(re.findall(r"\bpolyseme_\w+", expression))
+    labels = set(re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"', expression))
+    for listed in re.findall(r"\b(?:by|without|on|ignoring) ?\(([^)]*)\)", expression):
+        labels |= set(re.findall(r"\w+", listed))
+    assert labels <= {"le", "job", "instance"}.union(*(LABELS[name] for name in names))
+
+
+def test_every_metric_is_on_the_dashboard_or_in_an_alert():
+    ending = re.compile("_(bucket|sum|count)$")
+    used = {ending.sub("", n) for e in EXPRESSIONS for n in re.findall(r"\bpolyseme_\w+", e)}
+    assert used == {ending.sub("", name) for name in LABELS}
 
 
 def promtool(*arguments, text=None):

@@ -1,8 +1,9 @@
 """Access to the routes: API keys, before which rate limits apply."""
 
 import logging
+from functools import partial
 
-from flask import Flask, request
+from flask import Flask, after_this_request, request
 
 from polyseme.api_keys import (
     KeyFileError,
@@ -12,7 +13,7 @@ from polyseme.api_keys import (
     read_key_file,
 )
 from polyseme.errors import UnauthorisedError
-from polyseme.http.limits import RateLimits
+from polyseme.http.limits import RateLimits, caller_name
 from polyseme.http.middleware import current_context
 from polyseme.settings import Settings
 
@@ -50,19 +51,14 @@ class ApiKeyAuth:
         to unknown routes and methods.
         """
         if self.required or rate_limits.enabled:
-            app.before_request(self._identify)
-        rate_limits.init_app(app)
-        if self.required:
-            app.before_request(self._check)
+            app.before_request(partial(self._admit, rate_limits))
 
-    def _identify(self) -> None:
-        """Set the name of the caller's key, and whether a required key is missing or wrong."""
-        context = current_context()
+    def _admit(self, rate_limits: RateLimits) -> None:
+        context, path = current_context(), request.path
         if self.required:
             scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
             if scheme.lower() == "bearer":
                 context.caller = find_key(self._keys, key.strip())
-        path = request.path
         protected = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
         metrics = self._settings.metrics == "key" and path == "/metrics"
         if self._settings.cors_origins and request.method == "OPTIONS":
@@ -70,11 +66,12 @@ class ApiKeyAuth:
             preflight = {"HTTP_ORIGIN", "HTTP_ACCESS_CONTROL_REQUEST_METHOD"}
             if preflight <= request.environ.keys():
                 protected = metrics = False
-        context.unauthorized = self.required and context.caller is None and (protected or metrics)
+        unauthorized = self.required and context.caller is None and (protected or metrics)
         # Requests without a valid key are limited at /metrics too.
-        unknown = request.routing_exception is not None
-        context.rate_limited = protected or unknown or context.unauthorized
-
-    def _check(self) -> None:
-        if current_context().unauthorized:
+        if protected or unauthorized or request.routing_exception is not None:
+            name = caller_name(context)
+            after_this_request(partial(rate_limits.report, name))
+            if error := rate_limits.hit(name):
+                raise error
+        if unauthorized:
             raise UnauthorisedError

@@ -9,14 +9,14 @@ Rate limits count the requests and the processor time of each caller, in memory 
 """
 
 import ctypes
+import logging
 import math
 import select
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from threading import Condition
-from typing import Any, TypeAlias
+from typing import Any
 
 from flask import Flask, Response, request
 
@@ -27,8 +27,7 @@ from polyseme.errors import (
     RateLimitedError,
     TooLargeError,
 )
-from polyseme.http.errors import problem
-from polyseme.http.middleware import CONTEXT, UNMATCHED, RequestContext, current_context
+from polyseme.http.middleware import CONTEXT, RequestContext
 from polyseme.operations.limits import UNLIMITED, Budget, set_budget
 from polyseme.settings import Settings, request_rates, work_rates
 
@@ -37,8 +36,6 @@ _READING, _LONG = 0.16, 0.02
 _INTERVAL, _DISCONNECT_AFTER = 0.01, 1.0
 """Minimum seconds between two checks, and seconds until the connection is checked. A client that
 has only ended its sending side looks like one that left; it gets responses that take less."""
-Charge: TypeAlias = Callable[[RequestContext, float], RateLimitedError | None]
-"""Counts processor seconds towards the rates of the caller; returns an error if one is exceeded."""
 _SMALL = 1 << 20
 """Responses of at most so many bytes need no room."""
 _GONE = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
@@ -52,10 +49,109 @@ would keep what a long request used: up to 50 MB for each thread."""
 _KEY_PREFIX = "polyseme"
 """The first part of the names under which requests are counted."""
 _SCOPE, _WORK_SCOPE = "global", "work"
-"""The scope of flask-limiter's application limits, and that of processor time."""
-_MEMORY = "memory://"
+"""The scopes of rates of requests and of processor time."""
+_EXCEEDED = {
+    _SCOPE: RateLimitedError.detail,
+    _WORK_SCOPE: "The caller exceeds its rate of processor time.",
+}
 _REDIS_SECONDS = 0.25
 """Maximum time that a request waits for each answer of Redis."""
+_RETRY_SECONDS = 2.0
+"""Time until Redis is tried again."""
+_log = logging.getLogger("polyseme")
+
+
+class RateLimits:
+    """The limits of the setting `rate_limit` on each key or, without a key, on each address.
+
+    They count in memory or in Redis. While Redis fails, each worker counts in memory.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._rates: dict[str, list[Any]] = {_SCOPE: [], _WORK_SCOPE: []}
+        self.enabled, self.counts_work = bool(settings.rate_limit), False
+        if not self.enabled:
+            return
+        from limits.storage import MemoryStorage, storage_from_string
+        from limits.strategies import FixedWindowRateLimiter
+
+        self._rates[_SCOPE] = sorted(request_rates(settings.rate_limit))
+        self._rates[_WORK_SCOPE] = sorted(work_rates(settings.rate_limit))
+        self.counts_work = bool(self._rates[_WORK_SCOPE])
+        self._shared = self._local = FixedWindowRateLimiter(MemoryStorage())
+        self._next_try = 0.0
+        self._rounding = 0
+        address = settings.rate_limit_storage.get_secret_value()
+        if address != "memory://":
+            # The name of this scheme differs from that of redis-py.
+            address = address.replace("unix://", "redis+unix://", 1)
+            self._shared = FixedWindowRateLimiter(storage_from_string(address, **_redis_options()))
+            self._rounding = 1  # Redis reports whole seconds, rounded.
+
+    def hit(self, name: str, scope: str = _SCOPE, cost: int = 1) -> RateLimitedError | None:
+        """Count a request or processor time of a caller; return an error if it exceeds a rate."""
+        for rate in self._rates[scope]:
+            if not self._ask("hit", rate, name, scope, cost=cost):
+                seconds = self._seconds(rate, self._ask("get_window_stats", rate, name, scope))
+                return RateLimitedError(_EXCEEDED[scope], seconds)
+        return None
+
+    def report(self, name: str, response: Response) -> Response:
+        """Add the rates, and what is left of them: draft-ietf-httpapi-ratelimit-headers-10."""
+        for rate in self._rates[_SCOPE]:
+            window = self._ask("get_window_stats", rate, name, _SCOPE)
+            left = f'"{rate}";r={window.remaining};t={self._seconds(rate, window)}'
+            response.headers.add("RateLimit", left)
+            policy = f'"{rate}";q={rate.amount};w={rate.get_expiry()}'
+            response.headers.add("RateLimit-Policy", policy)
+        return response
+
+    def _ask(self, method: str, rate: Any, name: str, scope: str, **cost: int) -> Any:
+        """Call a method of the counter that works; Redis is tried again after some seconds."""
+        names = (_KEY_PREFIX, name, scope)
+        if time.monotonic() >= self._next_try:
+            try:
+                return getattr(self._shared, method)(rate, *names, **cost)
+            except Exception:  # noqa: BLE001 - of Redis, its client or the network
+                self._next_try = time.monotonic() + _RETRY_SECONDS
+                _log.warning("polyseme: Redis fails; each worker counts rates in memory.")
+        return getattr(self._local, method)(rate, *names, **cost)
+
+    def _seconds(self, rate: Any, window: Any) -> int:
+        """Return the seconds until the window of a rate ends."""
+        rest = math.ceil(window.reset_time - time.time()) + self._rounding
+        return int(min(max(rest, 1), rate.get_expiry()))
+
+
+def caller_name(context: RequestContext) -> str:
+    """Return the name under which requests are counted: that of the key, else the address."""
+    return f"key:{context.caller}" if context.caller else address_name(context.address)
+
+
+def address_name(address: str) -> str:
+    """Return the name under which requests of an address are counted.
+
+    An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
+    """
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return "address:local"
+    if parsed.version == 6 and not parsed.ipv4_mapped:
+        return f"address:{ip_network((address, 64), strict=False).network_address}"
+    return f"address:{address}"
+
+
+def _redis_options() -> dict[str, Any]:
+    """Return the options of connections to Redis: a silent one is not waited for twice."""
+    import redis
+
+    closed = (redis.exceptions.ConnectionError,)  # such as a connection that was idle for long
+    return {
+        "socket_timeout": _REDIS_SECONDS,
+        "socket_connect_timeout": _REDIS_SECONDS,
+        "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 1, closed),
+    }
 
 
 class Capacity:
@@ -116,10 +212,10 @@ class RequestBudget(Budget):
         context: RequestContext,
         settings: Settings,
         capacity: Capacity,
-        charge: Charge | None,
+        rates: RateLimits,
         socket: Any,
     ) -> None:
-        self._context, self._capacity, self._charge = context, capacity, charge
+        self._context, self._capacity, self._rates = context, capacity, rates
         self._max_work, self._socket = settings.max_work, socket
         self._deadline = context.arrived + settings.request_seconds
         self._next_check = 0.0
@@ -189,7 +285,7 @@ class RequestBudget(Budget):
         if self._room:
             self._capacity.give_back(room=self._room)
             self._room = 0
-        if self._charge:
+        if self._rates.counts_work:
             self.charge(used)
         if used > self._max_work * _LONG and _malloc_trim:
             _malloc_trim(0)
@@ -202,13 +298,14 @@ class RequestBudget(Budget):
 
     def charge(self, used: float) -> RateLimitedError | None:
         """Charge seconds to the rates of the caller; return an error if one is exceeded."""
-        if self._charge is None:
+        if not self._rates.counts_work:
             return None
         new, self._charged = used - self._charged, used
-        return self._charge(self._context, new)
+        milliseconds = math.ceil(new * 1000)
+        return self._rates.hit(caller_name(self._context), _WORK_SCOPE, milliseconds)
 
 
-def init_app(app: Flask, settings: Settings, charge: Charge | None) -> None:
+def init_app(app: Flask, settings: Settings, rates: RateLimits) -> None:
     """Give every POST request a budget."""
     capacity = Capacity(settings.threads, settings.max_concurrent_answer_bytes)
 
@@ -218,144 +315,8 @@ def init_app(app: Flask, settings: Settings, charge: Charge | None) -> None:
         if environ["REQUEST_METHOD"] == "POST":
             context = environ[CONTEXT]
             socket = environ.get("gunicorn.socket")
-            budget = context.budget = RequestBudget(context, settings, capacity, charge, socket)
+            budget = context.budget = RequestBudget(context, settings, capacity, rates, socket)
             set_budget(budget)
-            if charge and (error := budget.charge(0.0)):
+            if rates.counts_work and (error := budget.charge(0.0)):
                 raise error
             budget.check()
-
-
-class RateLimits:
-    """The limits of the setting `rate_limit` on each key or, without a key, on each address."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._storage = settings.rate_limit_storage.get_secret_value()
-        self.enabled = bool(settings.rate_limit)
-        self._request_rates = request_rates(settings.rate_limit) if self.enabled else []
-        self._work_rates = work_rates(settings.rate_limit) if self.enabled else []
-        self.counts_work = bool(self._work_rates)
-
-    def init_app(self, app: Flask) -> None:
-        """Limit the requests of each caller; while Redis is unreachable, each worker counts."""
-        if not self.enabled:
-            return
-        import limits
-        from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
-
-        redis: dict[str, Any] = {}
-        if self._storage != _MEMORY:
-            redis = {
-                "storage_options": _redis_options(),
-                "in_memory_fallback_enabled": True,
-                "swallow_errors": True,
-            }
-        self._work_fallback = limits.strategies.FixedWindowRateLimiter(
-            limits.storage.MemoryStorage()
-        )
-        self._limiter = limiter = Limiter(
-            _caller,
-            app=app,
-            application_limits=[str(rate) for rate in self._request_rates],
-            application_limits_exempt_when=lambda: not current_context().rate_limited,
-            # By default, requests without an endpoint are not limited.
-            request_identifier=lambda: request.endpoint or UNMATCHED,
-            key_prefix=_KEY_PREFIX,
-            # The name of this scheme differs from that of redis-py.
-            storage_uri=self._storage.replace("unix://", "redis+unix://", 1),
-            **redis,
-        )
-        # Redis reports whole seconds, rounded.
-        rounding = 1 if redis else 0
-
-        def seconds(limit: RequestLimit) -> int:
-            """Return the seconds until the window of a limit ends; fails with Redis."""
-            rest = math.ceil(limit.window.reset_time - time.time()) + rounding
-            return min(max(rest, 1), limit.limit.get_expiry())
-
-        @app.errorhandler(RateLimitExceeded)
-        def exceeded(_: RateLimitExceeded) -> Response:
-            """Return 429 with the seconds until the window of the exceeded limit ends."""
-            wait = None
-            with suppress(Exception):  # Redis has failed since the request was counted
-                wait = seconds(limiter.current_limit) if limiter.current_limit else None
-            return problem(RateLimitedError(retry_after=wait))
-
-        @app.after_request
-        def report(response: Response) -> Response:
-            """Add the limits, and what is left of them: draft-ietf-httpapi-ratelimit-headers-10.
-
-            flask-limiter's own headers have names of their own, and a Retry-After on each response.
-            """
-            with suppress(Exception):
-                for counted in limiter.current_limits:
-                    name, rate = f'"{counted.limit}"', counted.limit
-                    left = f"{name};r={counted.remaining};t={seconds(counted)}"
-                    policy = f"{name};q={rate.amount};w={rate.get_expiry()}"
-                    response.headers.add("RateLimit", left)
-                    response.headers.add("RateLimit-Policy", policy)
-            return response
-
-    def limit_malformed(self, address: str) -> RateLimitedError | None:
-        """Count a malformed request of an address; return an error if it exceeds the rate limit.
-
-        Such a request does not reach the application.
-        """
-        names = (_KEY_PREFIX, _name_of(address), _SCOPE)
-        try:
-            hits = [self._limiter.limiter.hit(rate, *names) for rate in self._request_rates]
-        except Exception:  # noqa: BLE001 - without Redis, which the next other request notices
-            return None
-        return None if all(hits) else RateLimitedError()
-
-    def charge(self, context: RequestContext, seconds: float) -> RateLimitedError | None:
-        """Count processor time of a caller; return an error if it exceeds a rate."""
-        for rate in self._work_rates:
-            names = (_KEY_PREFIX, _name_of_caller(context), _WORK_SCOPE)
-            counter = self._limiter.limiter
-            try:
-                is_within = counter.hit(rate, *names, cost=math.ceil(seconds * 1000))
-            except Exception:  # noqa: BLE001 - without Redis, each worker counts in memory
-                counter = self._work_fallback
-                is_within = counter.hit(rate, *names, cost=math.ceil(seconds * 1000))
-            if not is_within:
-                wait = None
-                with suppress(Exception):  # Redis has failed since
-                    reset = counter.get_window_stats(rate, *names).reset_time
-                    wait = min(max(math.ceil(reset - time.time()), 1), rate.get_expiry())
-                return RateLimitedError("The caller exceeds its rate of processor time.", wait)
-        return None
-
-
-def _caller() -> str:
-    return _name_of_caller(current_context())
-
-
-def _name_of_caller(context: RequestContext) -> str:
-    """Return the name under which requests are counted: that of the key, else the address."""
-    return f"key:{context.caller}" if context.caller else _name_of(context.address)
-
-
-def _name_of(address: str) -> str:
-    """Return the name under which requests of an address are counted.
-
-    An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
-    """
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return "address:local"
-    if parsed.version == 6 and not parsed.ipv4_mapped:
-        return f"address:{ip_network((address, 64), strict=False).network_address}"
-    return f"address:{address}"
-
-
-def _redis_options() -> dict[str, Any]:
-    """Return the options of connections to Redis: a silent one is not waited for twice."""
-    import redis
-
-    closed = (redis.exceptions.ConnectionError,)  # such as a connection that was idle for long
-    return {
-        "socket_timeout": _REDIS_SECONDS,
-        "socket_connect_timeout": _REDIS_SECONDS,
-        "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 1, closed),
-    }

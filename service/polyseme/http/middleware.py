@@ -83,10 +83,6 @@ class RequestContext:
         """the `RequestBudget` of a request with a body"""
         self.caller: str | None = None
         """the name of the caller's key"""
-        self.unauthorized = False
-        """whether a required key is missing or wrong"""
-        self.rate_limited = True
-        """whether the request counts towards the rate limit"""
         self.span: Any = None
         """the OpenTelemetry span, if the request is traced"""
         self.trace_id: str | None = None
@@ -112,8 +108,9 @@ def init_app(app: Flask, settings: Settings, tracer: Any) -> None:
             context.route = rule.rule
         is_health = context.route in PROBES and context.route != "/metrics"
         host, bound = environ.get("HTTP_HOST"), environ["SERVER_NAME"]
-        if not (host is None or ADMIN in environ or is_health):
-            require_host(host, bound, settings.hosts)
+        is_checked = not (host is None or ADMIN in environ or is_health)
+        if is_checked and not is_allowed(host, bound, settings.hosts):
+            raise UnknownHostError
         if tracer and context.route not in PROBES:
             tracer.start_span(context, request.environ.get("HTTP_TRACEPARENT", ""))
 
@@ -249,21 +246,16 @@ def log_request(context: RequestContext) -> None:
     _log.log(level, "request", extra={"fields": known})
 
 
-def require_host(host: str, bound: str, allowed: tuple[str, ...]) -> None:
-    """Raise UnknownHostError unless a Host header is among the allowed hosts.
+@lru_cache(256)
+def is_allowed(host: str, bound: str, allowed: tuple[str, ...]) -> bool:
+    """Return whether requests with a Host header are answered.
 
     A page of another site could make its name point to this machine (DNS rebinding), and a browser
     would then send its requests here. Without a list, a service that listens on one address allows
     that address, localhost and the loopback addresses.
     """
-    if len(host) > _MAX_HOST or not _is_allowed(host, bound, allowed):
-        raise UnknownHostError
-
-
-@lru_cache(256)
-def _is_allowed(host: str, bound: str, allowed: tuple[str, ...]) -> bool:
     match = _HOST.fullmatch(host)
-    if match is None:
+    if match is None or len(host) > _MAX_HOST:
         return False
     name = match[1].strip("[]").lower()
     if allowed:

@@ -20,68 +20,54 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain",
 }
-_FILES = {
-    file.relative_to(_PAGE).as_posix(): file
-    for file in sorted(_PAGE.rglob("*"))
-    if file.suffix in _TYPES
-}
-"""Static files by path relative to /page/. A requested path is looked up here, never opened."""
-_PAGE_POLICY = (
-    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
-    " object-src 'none'; img-src 'self' data:"
-)
 _HERE = Path(__file__).parent
-# Swagger UI needs inline styles and data: images, but no inline scripts.
-_DOCS_POLICY = (
-    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
-    " frame-ancestors 'none'"
-)
+_FILES = {
+    **{
+        f"/page/{file.relative_to(_PAGE).as_posix()}": file
+        for file in _PAGE.rglob("*")
+        if file.suffix in _TYPES
+    },
+    "/": _PAGE / "index.html",
+    "/docs": _HERE / "docs.html",
+    "/docs/start.js": _HERE / "docs.js",
+    "/docs/swagger-ui.css": _HERE / "vendor" / "swagger-ui.css",
+    "/docs/swagger-ui-bundle.js": _HERE / "vendor" / "swagger-ui-bundle.js",
+}
+"""Static files by path. A requested path is looked up here, never opened."""
+_POLICIES = {
+    "/": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " object-src 'none'; img-src 'self' data:",
+    # Swagger UI needs inline styles and data: images, but no inline scripts.
+    "/docs": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+    " frame-ancestors 'none'",
+}
 
 
 @pages.get("/", strict_slashes=False)  # `GET http://host` has an empty path
-def index() -> Response:
-    """Serve the web interface."""
-    response = _file(_FILES["index.html"])
-    response.headers["Content-Security-Policy"] = _PAGE_POLICY
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
-
-
 @pages.get("/page/<path:name>")
-def page_file(name: str) -> Response:
-    """Serve a static file of the web interface."""
-    return _file(_FILES[name]) if name in _FILES else abort(404)
+@pages.get("/docs")
+@pages.get("/docs/start.js")
+@pages.get("/docs/swagger-ui.css")
+@pages.get("/docs/swagger-ui-bundle.js")
+def static_file(name: str = "") -> Response:
+    """Send a file of the web interface or of Swagger UI, or 304 if the client's copy is current.
 
-
-def _file(file: Path, max_age: int | None = None) -> Response:
-    """Send a file, or 304 if the client's copy is current.
-
-    Without `max_age`, browsers revalidate on every use. Range and If-Match headers are ignored,
-    because the API defines no 416 or 412 error.
+    Browsers revalidate on every use, except published files of Swagger UI. Range and If-Match
+    headers are ignored, because the API defines no 416 or 412 error.
     """
+    del name
+    path = request.path
+    file = _FILES.get(path) or abort(404)
+    max_age = 86_400 if path.startswith("/docs/swagger-ui") else None
     response = send_file(file, mimetype=_TYPES[file.suffix], max_age=max_age, conditional=False)
     if max_age is None:
         response.headers["Cache-Control"] = "no-cache"
+    if path in _POLICIES:
+        response.headers["Content-Security-Policy"] = _POLICIES[path]
     names = ("REQUEST_METHOD", "HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE")
     environ = {name: request.environ[name] for name in names if name in request.environ}
     response.make_conditional(environ)
     return response
-
-
-@pages.get("/docs")
-def docs() -> Response:
-    """Serve Swagger UI."""
-    response = _file(_HERE / "docs.html")
-    response.headers["Content-Security-Policy"] = _DOCS_POLICY
-    return response
-
-
-@pages.get("/docs/start.js", defaults={"name": "docs.js", "max_age": None})
-@pages.get("/docs/swagger-ui.css", defaults={"name": "vendor/swagger-ui.css"})
-@pages.get("/docs/swagger-ui-bundle.js", defaults={"name": "vendor/swagger-ui-bundle.js"})
-def docs_file(name: str, max_age: int | None = 86_400) -> Response:
-    """Serve a file of Swagger UI, or the script that starts it."""
-    return _file(_HERE / name, max_age)
 
 
 @pages.get("/openapi.json")

@@ -17,6 +17,7 @@ from gunicorn.workers.gthread import DEFAULT_WORKER_DATA_TIMEOUT, ThreadWorker
 from polyseme.errors import MalformedError, OverloadedError
 from polyseme.http import metrics
 from polyseme.http.errors import raw_response
+from polyseme.http.limits import address_name
 from polyseme.http.middleware import arrival
 from polyseme.operations.limits import current_budget
 
@@ -162,7 +163,7 @@ class QueueWorker(ThreadWorker):  # type: ignore[misc]
         if malformed and req:
             return
         if malformed:
-            error = self.service.rate_limits.limit_malformed(address[0]) or MalformedError()
+            error = self.service.rate_limits.hit(address_name(address[0])) or MalformedError()
         with suppress(OSError):  # the client has gone
             sock.sendall(raw_response(error, address[0]))
 
