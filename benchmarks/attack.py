@@ -1,6 +1,6 @@
 """Search for the requests that take the service the most work, and measure what they do to it.
 
-    python benchmarks/attack.py [--number 60]
+    python benchmarks/attack.py [--bounded] [--number 60]
 
 A search on each route mutates the units of a text (Unicode classes, words, punctuation), their
 repetitions, the numbers of words and texts, and the options of the route. It keeps the requests
@@ -9,7 +9,8 @@ earlier attacks (`tests/http/expensive.py`), are then sent to a service with the
 and two workers: each alone, the worst sixteen times at once, and the largest responses eight times
 at once. Last, hundreds of connections send nothing. Meanwhile, another process sends short requests
 and probes on the port for them.
-Results: results/attack.json.
+`--bounded` searches briefly, sends only what it finds, and writes nothing. Results:
+results/attack.json.
 """
 
 import os
@@ -352,14 +353,16 @@ def silence(service: Service, admin: str) -> dict[str, float]:
 
 @click.command()
 @click.option("--number", default=60, help="Requests of the search on each route.")
+@click.option("--bounded", is_flag=True, help="Search briefly; write nothing.")
 @click.option("--other-client", "addresses", hidden=True)
-def main(number: int, addresses: str | None) -> None:
+def main(number: int, bounded: bool, addresses: str | None) -> None:
     """Run the attack."""
     if addresses:
         other_client(*addresses.split())
         return
     client = create_app().test_client()
-    requests = dict(EXPENSIVE)
+    number = 6 if bounded else number
+    requests = {} if bounded else dict(EXPENSIVE)
     for route in ROUTES:
         sent = search(client, route, number)
         with click.progressbar(sent, length=number, label=route, file=sys.stderr) as bar:
@@ -374,6 +377,8 @@ def main(number: int, addresses: str | None) -> None:
         for label, request in requests.items():
             results["request"][label] = alone(service, request)
             click.echo(orjson.dumps({"request": label, **results["request"][label]}))
+        if bounded:
+            return
         by_seconds = sorted(requests, key=lambda label: -results["request"][label]["seconds"])
         for kind, labels in (("worst", by_seconds[:4]), ("largest", LARGEST)):
             chosen = [requests[labels[n % len(labels)]] for n in range(AT_ONCE[kind])]

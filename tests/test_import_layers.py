@@ -108,7 +108,7 @@ HEAVY = {"gensim", "scipy", "sklearn", "torch", "transformers", "pandas", "matpl
 FRAMEWORKS = {"flask", "pydantic", "safetensors", "click"}
 
 UNUSED = {
-    *("limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
+    *("flask_cors", "limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
     *("defusedxml", "opentelemetry", "requests", "zstandard"),
 }
 """Packages that only other commands and optional settings need."""

@@ -36,8 +36,8 @@ def cors_headers(answer: httpx.Response) -> dict[str, str]:
     ("path", "origin", "sent", "other"),
     [
         ("/v1/models/wiki-en", OTHER, "authorization, content-type, x-request-id", ", accept-x"),
-        ("/v2/models/wiki-en/infer", LISTED, "accept, Inference-Header-Content-Length", ""),
-        ("/v1/embeddings", LISTED, "content-type, X-Stainless-Os, x-stainless-retry-count", ""),
+        ("/v2/models/wiki-en/infer", LISTED, "Inference-Header-Content-Length, accept", ""),
+        ("/v1/embeddings", LISTED, "X-Stainless-Os, content-type, x-stainless-retry-count", ""),
         ("/v1/embeddings", LISTED, "authorization", ", not-x-stainless-os"),
         ("/metrics", LISTED, "", "x-other"),
     ],

@@ -2,17 +2,20 @@
 
 import json
 import re
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
 from polyseme.http.middleware import SECURITY_HEADERS
-from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import start
 from tests.http.conftest import SECRET, expect_problem
-from tests.http.proxy import NGINX, proxied
+from tests.http.proxy import NGINX, proxied, slow_client, upstream
 from tests.http.service import Caller, until
 
 SENTENCE = {"input": "The bank of the river"}
@@ -55,14 +58,16 @@ def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
-def test_a_response_is_that_of_the_service(proxy, service):
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
+def test_a_response_is_that_of_the_service(proxy, service, media_type):
     body = {"input": ["The bank of the river is near the bank of the city"] * 400}
-    headers = {"Accept": "application/x-ndjson", "X-Request-ID": "mine.1"}
+    headers = {"Accept": media_type, "X-Request-ID": "mine.1"}
     direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
     through = proxy.post("/v1/encode", json=body, headers=headers)
     assert through.content == direct.content
     for name in ("content-type", "x-request-id", *map(str.lower, SECURITY_HEADERS)):
         assert through.headers.get_list(name) == direct.headers.get_list(name) != []
+    assert "server-timing" in through.headers
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
@@ -135,11 +140,89 @@ def test_the_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
     assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
 
 
+def test_the_service_gets_a_request_only_when_its_body_is_complete(tmp_path: Path) -> None:
+    received: list[bytes] = []
+    head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"
+    with (
+        upstream(lambda _, request: received.append(request)) as address,
+        proxied(tmp_path, address) as client,
+        Caller((client.base_url.host, client.base_url.port)) as slow,
+    ):
+        received.clear()
+        slow.send(head + b"ab")
+        time.sleep(0.5)
+        assert received == []
+        slow.send(b"c")
+        until(lambda: received)
+    assert received[0].endswith(b"abc")
+
+
+def test_a_request_that_was_sent_is_not_repeated(tmp_path: Path) -> None:
+    received: list[bytes] = []
+    with upstream(lambda _, request: received.append(request)) as address:
+        # A second server, to which nginx could send the request again.
+        two = (f"server {address} max_fails=0;", f"server {address}; server {address};")
+        with proxied(tmp_path, address, two) as client:
+            expect_problem(client.post("/v1/encode", json=SENTENCE), 503, "not_ready")
+    assert len(received) == 1
+
+
 def test_the_service_gets_the_address_from_the_proxy(tmp_path: Path) -> None:
+    received: list[str] = []
+
+    def respond(connection: socket.socket, request: bytes) -> None:
+        received.append(request.decode())
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
     sent = {"X-Forwarded-For": "10.1.1.1", "X-Real-IP": "10.1.1.1", "Forwarded": "for=10.1.1.1"}
-    with scripted_server(ScriptedResponse()) as server, proxied(tmp_path, server.url) as client:
+    with upstream(respond) as address, proxied(tmp_path, address) as client:
         client.post("/v1/encode", json=SENTENCE, headers={**sent, "X-Request-ID": "a b"})
-        headers = httpx.Headers(server.requests[-1].headers)
-    assert "10.1.1.1" not in str(headers)
-    assert headers["x-forwarded-for"] == "127.0.0.1"
-    assert re.fullmatch("[0-9a-f]{32}", headers["x-request-id"])
+    (request,) = received
+    assert "10.1.1.1" not in request
+    assert "\r\nX-Forwarded-For: 127.0.0.1\r\n" in request
+    (request_id,) = re.findall(r"(?i)\r\nX-Request-ID: (.*)\r\n", request)
+    assert re.fullmatch("[0-9a-f]{32}", request_id)
+
+
+def test_clients_that_do_not_read_do_not_hold_the_service(tmp_path):
+    size = 16 << 20
+    sent = threading.Semaphore(0)
+
+    def respond(connection: socket.socket, _received: bytes) -> None:
+        # Without "close", nginx may send the next request as the connection is closed.
+        headers = f"Connection: close\r\nContent-Length: {size}\r\n\r\n"
+        connection.sendall(f"HTTP/1.1 200 OK\r\n{headers}".encode())
+        connection.sendall(bytes(size))
+        sent.release()
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client, ExitStack() as stack:
+        for _ in range(5):
+            slow_client(stack, client)
+        for _ in range(5):
+            assert sent.acquire(timeout=20)
+        assert client.post("/v1/encode", json={}).content == bytes(size)
+
+
+def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Path) -> None:
+    line = json.dumps({"contextual": [0.125] * 2000}).encode() + b"\n"
+    received = threading.Event()
+
+    def respond(connection: socket.socket, _received: bytes) -> None:
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(3):
+            connection.sendall(b"%x\r\n%b\r\n" % (len(line), line))
+            assert received.wait(20)
+        connection.sendall(b"0\r\n\r\n")
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client:
+        content = b""
+        with client.stream("POST", "/v1/encode", json={}, timeout=20) as response:
+            for part in response.iter_raw():
+                content += part
+                # nginx holds back less than one buffer of 4 KiB until the next line.
+                if len(content) > len(line) - 4096:
+                    received.set()
+    assert content == line * 3

@@ -171,3 +171,17 @@ def test_a_worker_terminated_right_after_the_fork_ends(tmp_path) -> None:
     finally:
         process.terminate()
         assert process.wait(WAIT) == 0
+
+
+@pytest.mark.slow
+def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path) -> None:
+    with running(tmp_path, max_requests=100) as service:
+        seen: set[int] = set()
+
+        def replaced() -> bool:
+            seen.update(service.workers())
+            return len(seen) > 8
+
+        with load(service) as clients:
+            until(replaced)
+    assert clients.lost == []

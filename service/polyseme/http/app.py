@@ -1,9 +1,9 @@
 """The application factory."""
 
 import logging
+import re
 
-import regex
-from flask import Flask, Response, request
+from flask import Flask, Response
 from threadpoolctl import threadpool_limits
 
 from polyseme.http import errors, limits, metrics, middleware
@@ -49,7 +49,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     middleware.init_app(app, settings, tracer)
     errors.init_app(app)
     if settings.cors_origins:
-        _init_cors(app, settings.cors_origins)
+        _init_cors(app, settings)
     auth.init_app(app, rate_limits)
     limits.init_app(app, settings, rate_limits)
     for blueprint in (routes, inference, pages):
@@ -59,33 +59,42 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     return app
 
 
-_REQUEST_HEADERS = regex.compile(
-    rf"authorization|content-type|accept|x-request-id|{HEADER_LENGTH.lower()}"
-    r"|x-stainless-[a-z-]+"  # OpenAI's client in browsers
-)
-_RESPONSE_HEADERS = (
-    f"{HEADER_LENGTH}, RateLimit, RateLimit-Policy, Retry-After, Server-Timing, X-Request-ID"
-)
+def _init_cors(app: Flask, settings: Settings) -> None:
+    """Allow pages of the configured origins to send requests."""
+    from flask_cors import CORS
 
-
-def _init_cors(app: Flask, origins: tuple[str, ...]) -> None:
-    """Allow pages of some origins to send requests and to read responses."""
+    # At lower levels, flask-cors logs paths and origins, which are text of requests.
+    logging.getLogger("flask_cors").setLevel(logging.WARNING)
+    CORS(
+        app,
+        # Patterns, because flask-cors ignores the case of plain strings.
+        origins=[re.compile(rf"{re.escape(origin)}\Z") for origin in settings.cors_origins],
+        methods=["GET", "POST"],
+        allow_headers=[
+            "Authorization",
+            "Content-Type",
+            "Accept",
+            "X-Request-ID",
+            HEADER_LENGTH,
+            "X-Stainless-[A-Za-z-]+",  # OpenAI's client in browsers
+        ],
+        expose_headers=[
+            "X-Request-ID",
+            "Server-Timing",
+            "Retry-After",
+            "RateLimit",
+            "RateLimit-Policy",
+            HEADER_LENGTH,
+        ],
+        max_age=600,  # seconds for which a browser remembers a preflight response
+        supports_credentials=False,
+        allow_private_network=False,
+        intercept_exceptions=False,
+        vary_header=False,
+    )
 
     @app.after_request
-    def allow(response: Response) -> Response:
-        # Every response varies, also those to requests without an Origin header.
+    def vary(response: Response) -> Response:
+        """Add `Vary: Origin` to every response, even if the request has no Origin header."""
         response.vary.add("Origin")
-        sent, headers = request.headers, response.headers
-        if sent.get("Origin") in origins:
-            headers["Access-Control-Allow-Origin"] = sent["Origin"]
-            headers["Access-Control-Expose-Headers"] = _RESPONSE_HEADERS
-            if request.method == "OPTIONS" and "Access-Control-Request-Method" in sent:
-                headers["Access-Control-Allow-Methods"] = "GET, POST"
-                headers["Access-Control-Max-Age"] = "600"  # seconds
-                names = sent.get("Access-Control-Request-Headers", "").split(",")
-                allowed = [
-                    n for n in map(str.strip, names) if _REQUEST_HEADERS.fullmatch(n.lower())
-                ]
-                if allowed:
-                    headers["Access-Control-Allow-Headers"] = ", ".join(allowed)
         return response
