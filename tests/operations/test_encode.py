@@ -82,29 +82,6 @@ def test_shapes_are_those_of_the_contract(deep, text, n):
     assert mean.arrays["attention"].shape == (1, n, n)
 
 
-def test_contributions_by_hand(plain):
-    # Without a residual, the context is the sum of the weighted vectors: c = w·x₀ + v·x₁.
-    one = ask_one(plain, "apple Apple", include=["attention", "contributions", "contextual"])
-    (shares,), (weights,) = one.arrays["contributions"], one.arrays["attention"][0]
-    x = plain.static(one.tokens)
-    for row, weight, context in zip(shares, weights, one.arrays["contextual"], strict=True):
-        expected = weight * (x @ context) / (context @ context)
-        np.testing.assert_allclose(row, expected, **NEAR)
-        assert row.sum() == pytest.approx(1)
-
-
-def test_mean_heads_by_hand(tmp_path):
-    # One head for each column: apple is 1 in the first column, Apple in the second.
-    model = tiny_model(tmp_path, layers=[Layer(heads=5, scoring=Scoring(scale=False))])
-    every = ask_one(model, "apple Apple").arrays["attention"]
-    np.testing.assert_allclose(every[0, 0], [[e / (e + 1), 1 / (e + 1)], [0.5, 0.5]], **NEAR)
-    np.testing.assert_allclose(every[0, 1], [[0.5, 0.5], [1 / (e + 1), e / (e + 1)]], **NEAR)
-    mean = ask_one(model, "apple Apple", heads="mean").arrays["attention"]
-    more = (e / (e + 1) + 4 * 0.5) / 5
-    assert mean.shape == (1, 2, 2)
-    np.testing.assert_allclose(mean[0], [[more, 1 - more], [1 - more, more]], **NEAR)
-
-
 def test_mean_heads_changes_attention_and_scores_only(deep):
     text = "bank river money"
     every = ask_one(deep, text, include=EVERY).arrays

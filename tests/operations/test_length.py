@@ -8,30 +8,19 @@ from polyseme.errors import MAX_ERRORS, TooLargeError, UnknownWordError
 from polyseme.operations import encode as encode_module
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
-from polyseme.operations.limits import Limits
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.tokenizer import MAX_WORD_LENGTH
-from tests.operations.calls import (
-    ask,
-    compare_occurrences,
-    senses_in,
-    senses_of_occurrences,
-    trace_text,
-)
+from tests.operations.calls import ask, compare_occurrences, senses_in
 from tests.tiny import LIMITS
 from tests.tokenizer.hostile import TEXTS
 
-SIZE = 3000
+SIZE = 1500
 
 
 def refuse_word(model, word):
     with pytest.raises(UnknownWordError):
         neighbors(model, NeighborsRequest.model_construct(word=word))
-
-
-def senses_of(model, text):
-    senses_of_occurrences(model, [Occurrence(f"bank {text}", "bank")] * 2)
 
 
 WAYS = {
@@ -43,9 +32,7 @@ WAYS = {
     ),
     "neighbors": refuse_word,
     "neighbors of words": lambda model, text: refuse_word(model, f"{text} qz {text} qz {text}"),
-    "trace": lambda model, text: trace_text(model, f"bank {text[:300]}", limits=Limits()),
     "senses": lambda model, text: senses_in(model, "bank", [f"bank {text}"], forms=[text]),
-    "senses of occurrences": senses_of,
 }
 NAMES = [
     *("marks in descending order", "words of such marks", "Hangul jamo", "chain of dots"),

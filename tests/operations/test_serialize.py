@@ -22,14 +22,7 @@ from polyseme.operations.limits import MAX_VALUE_BYTES
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import sentence_parts
 from polyseme.tokenizer import Tokenized
-from tests.operations.calls import (
-    EVERY,
-    arrays_of,
-    ask,
-    document_of,
-    json_of,
-    npz_of,
-)
+from tests.operations.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
@@ -103,8 +96,8 @@ def test_json_and_npz_have_the_same_numbers(deep, texts):
             assert list(found.shape) == result[part]["shape"]
 
 
-@pytest.mark.parametrize("size", [1, 4, 1 << 17])
-@settings(max_examples=100, deadline=None, derandomize=True)
+@pytest.mark.parametrize("size", [3, 1 << 17])
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(array=ARRAYS)
 def test_any_array_can_be_written_as_numbers_and_as_base64(size, array):
     with pytest.MonkeyPatch.context() as patch:
@@ -166,8 +159,6 @@ def test_an_npz_of_empty_sentences_has_empty_arrays(deep, dtype):
 SIZES = [
     {},
     {"include": EVERY},
-    {"include": EVERY, "heads": "mean"},
-    {"include": EVERY, "layers": "last"},
     {"include": EVERY, "layers": [0], "heads": "mean"},
     {"include": ["static"]},
     {"include": ["values"]},

@@ -80,23 +80,6 @@ def test_a_transposed_weight_multiplies_column_vectors_by_hand():
     assert steps_of(columns)["queries"].tolist() == [[17, 39]]
 
 
-def test_each_head_is_the_attention_of_its_columns():
-    arrays = projected(heads=3)
-    whole = steps_of(arrays)
-    for head in range(3):
-        columns = {"queries": (2 * head, 2), "keys": (2 * head, 2), "values": (7 * head, 7)}
-        of_head = {
-            name: [row[start : start + width] for row in getattr(arrays, name)]
-            for name, (start, width) in columns.items()
-        }
-        alone = steps_of(TraceRequest(tokens=arrays.tokens, **of_head))
-        assert [*alone, "concatenation"] == list(whole)
-        joined = np.array(whole["concatenation"])[:, 7 * head : 7 * head + 7]
-        np.testing.assert_array_equal(joined, whole["context"][head])
-        for name, values in alone.items():
-            np.testing.assert_allclose(whole[name][head], values, rtol=0, atol=1e-14)
-
-
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("convention", ["row", "column"])
@@ -131,11 +114,20 @@ def test_the_steps_are_the_arithmetic_of_attention(heads, scale, convention):
         "concatenation": joined[None],
         "output": (joined @ np.array(given.output))[None],
     }
+    matrices_of = {
+        name: array.transpose(1, 0, 2).reshape(N, -1).tolist()
+        for name, array in (("queries", q), ("keys", k), ("values", v))
+    }
+    alone = TraceRequest(tokens=["a"] * N, **matrices_of, heads=heads, scale=scale)
+    from_matrices = steps_of(alone)
     if not scale:
         del expected["scaled_scores"]
     if heads == 1:
         del expected["concatenation"]
     assert list(steps) == list(expected)
+    assert list(from_matrices) == [*expected][1:-1]
+    for name, values in from_matrices.items():
+        np.testing.assert_allclose(values, steps[name], rtol=0, atol=1e-12)
     for name, values in expected.items():
         by_head = heads > 1 and name not in {"embeddings", "concatenation", "output"}
         found = steps[name] if by_head else steps[name][None]
@@ -154,13 +146,8 @@ def trace_of(model, layer, text=TEXT, limits=LIMITS):
 def test_a_trace_agrees_with_the_engine_in_float32(deep, layer):
     arrays = ask_one(deep, TEXT, include=EVERY).arrays
     steps = trace_of(deep, layer)
-    for part, name in (
-        ("attention", "weights"),
-        ("scores", "scores"),
-        ("queries", "queries"),
-        ("keys", "keys"),
-        ("values", "values"),
-    ):
+    for part in ("attention", "scores", "queries", "keys", "values"):
+        name = "weights" if part == "attention" else part
         assert steps[name].dtype == np.float64
         np.testing.assert_allclose(arrays[part][layer], steps[name], rtol=1e-5, atol=1e-5)
     last = trace_of(deep, 1)["contextual"]
