@@ -105,14 +105,11 @@ TOKENS = ("--rows", "tokens")
 INVALID = [
     (("--include", "none"), 1, "`pooling`: without `include` and `senses`, nothing else is"),
     (("--include", "none", "--include", "static"), 2, "none cannot be combined"),
-    (("--format", "npz"), 2, "Invalid value for '--format'"),
     (("--model", "nobody"), 1, "`polyseme models import` and `polyseme models pull` add models"),
-    (("--keep", "row"), 1, "`keep`: the result has another column row"),
     (("--column", "words"), 1, "there is no column words"),
     (("--keep", "words", "--keep", "id"), 1, "there is no column words"),
     ((*TOKENS, "--words", "bank,"), 2, "give words separated by commas"),
     ((*TOKENS, "--pooling", "sif"), 2, "--pooling is for rows of sentences"),
-    ((*TOKENS, "--include", "none"), 2, "none cannot be combined"),
     (("--format", "jsonl", "--compression", "zstd"), 2, "is for Parquet"),
     (("--oov", "subword", "--model", "tiny"), 1, "this model has no subword vectors"),
 ]
