@@ -21,7 +21,16 @@ from polyseme.operations.encode import (
     tokenize,
 )
 from polyseme.operations.options import EncodeOptions
-from tests.operations.calls import EVERY, as_bits, ask, ask_one, same_bits, trace_text
+from tests.operations.calls import (
+    EVERY,
+    as_bits,
+    ask,
+    ask_one,
+    rejected,
+    same_bits,
+    too_large,
+    trace_text,
+)
 from tests.test_stages import recording
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, tiny_model
 
@@ -94,13 +103,7 @@ def test_mean_heads_changes_attention_and_scores_only(deep):
 
 @pytest.mark.parametrize(
     ("layers", "expected"),
-    [
-        ("all", [0, 1]),
-        ("last", [1]),
-        ([0], [0]),
-        ([1, 0], [0, 1]),
-        ([1, 1], [1]),
-    ],
+    [("all", [0, 1]), ("last", [1]), ([0], [0]), ([1, 0], [0, 1]), ([1, 1], [1])],
 )
 def test_the_requested_layers_are_returned_in_their_order(deep, layers, expected):
     text = "bank zebra river"
@@ -111,12 +114,16 @@ def test_the_requested_layers_are_returned_in_their_order(deep, layers, expected
         assert array.tobytes() == (every[part] if whole else every[part][expected]).tobytes()
 
 
-@pytest.mark.parametrize(("layers", "wrong"), [([2], [0]), ([0, 7, 1, 2], [1, 3])])
-def test_a_missing_layer_is_named_by_its_index(deep, layers, wrong):
+def test_options_that_a_model_lacks_are_rejected(deep, plain):
     with pytest.raises(InvalidError) as caught:
-        ask(deep, ["bank"], layers=layers)
-    assert [error.pointer for error in caught.value.errors] == [f"/layers/{p}" for p in wrong]
-    assert {error.message for error in caught.value.errors} == {"the model's layers are 0 to 1"}
+        ask(deep, ["bank"], layers=[0, 7, 1, 2])
+    message = "the model's layers are 0 to 1"
+    errors = [(error.pointer, error.message) for error in caught.value.errors]
+    assert errors == [("/layers/1", message), ("/layers/3", message)]
+    with rejected("/share", "the last residual of this model is not `unit`"):
+        ask(plain, ["apple"], share=0.5)
+    with rejected("/oov", "this model has no subword vectors"):
+        ask(plain, ["bank"], oov="subword")
 
 
 def test_exactly_the_requested_arrays_are_returned_with_the_same_bits(deep):
@@ -256,9 +263,8 @@ def test_limits_count_the_tokens_before_they_are_joined_to_phrases(tmp_path, set
     model, texts = tiny_model(tmp_path, words=words), ["money river bank"]
     (one,) = ask(model, texts, replace(LIMITS, **{setting: 3}), phrases=True)
     assert [token.key for token in one.tokens] == ["money", "river_bank"]
-    with pytest.raises(TooLargeError) as caught:
+    with too_large(setting=setting, limit=2, size=3):
         ask(model, texts, replace(LIMITS, **{setting: 2}), phrases=True)
-    assert caught.value.extra == {"setting": setting, "limit": 2, "size": 3}
 
 
 def test_tokens_are_counted_by_resolution(composing):
@@ -271,9 +277,8 @@ def test_tokens_are_counted_by_resolution(composing):
 
 @pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
 def test_long_text_is_rejected_or_truncated_after_a_few_lookups(counting, text):
-    with pytest.raises(TooLargeError) as caught:
+    with too_large(limit=7, size=100_000, setting="max_sentence_tokens"):
         tokenize(counting, [text], EncodeOptions(), TIGHT)
-    assert caught.value.extra == {"limit": 7, "size": 100_000, "setting": "max_sentence_tokens"}
     (one,) = tokenize(counting, [text], EncodeOptions(truncate=True), TIGHT)
     assert [token.text for token in one.tokens] == ["bank", "river"] * 3 + ["bank"]
     assert one.truncated == 100_000 - 7
@@ -283,9 +288,8 @@ def test_long_text_is_rejected_or_truncated_after_a_few_lookups(counting, text):
 def test_a_trace_has_its_own_limit(counting):
     assert len(trace_text(counting, "bank river money bank river", limits=TIGHT).tokens) == 5
     counting.vocabulary.lookups = 0
-    with pytest.raises(TooLargeError) as caught:
+    with too_large(limit=5, size=100_000, setting="max_trace_tokens"):
         trace_text(counting, LONG, limits=TIGHT)
-    assert caught.value.extra == {"limit": 5, "size": 100_000, "setting": "max_trace_tokens"}
     assert counting.vocabulary.lookups < 20
 
 
@@ -378,9 +382,3 @@ def test_a_share_replaces_that_of_the_model(tmp_path, share):
     # The context in features is the one before the share of the static vector is added.
     own = ask_one(model, text, include=include)
     assert as_bits(given.arrays["features"]) == as_bits(own.arrays["features"])
-
-
-def test_a_share_of_a_model_without_one_is_rejected(plain):
-    with pytest.raises(InvalidError) as caught:
-        ask(plain, ["apple"], share=0.5)
-    assert [one.pointer for one in caught.value.errors] == ["/share"]

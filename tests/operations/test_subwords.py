@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
-from polyseme.errors import InvalidError, UnknownWordError
+from polyseme.errors import UnknownWordError
 from polyseme.operations.compare import Occurrence
 from tests.operations.calls import (
     EVERY,
@@ -116,13 +116,6 @@ def test_oov_zero_disables_subwords(plain, deep, composing, deep_composing):
         zero = ask_one(with_subwords, text, oov="zero", include=EVERY)
         assert same_bits(zero, ask_one(without, text, include=EVERY))
         assert not zero.arrays["static"][0].any()
-
-
-def test_composing_is_rejected_for_a_model_without_subwords(plain):
-    with pytest.raises(InvalidError) as caught:
-        ask(plain, ["bank"], oov="subword")
-    (error,) = caught.value.errors
-    assert (error.pointer, error.message) == ("/oov", "this model has no subword vectors")
 
 
 def test_oov_error_rejects_words_that_could_be_composed(composing):
