@@ -1,6 +1,7 @@
 """The command `polyseme bulk`: its output and its errors."""
 
 import json
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -61,14 +62,19 @@ def test_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     assert code == 0, stderr
 
 
-def test_workers_read_the_models_of_the_user(tmp_path, monkeypatch):
+def test_workers_read_the_models_of_the_user_and_end(tmp_path, monkeypatch):
     monkeypatch.undo()
     write_tiny(tmp_path / "models" / "tiny")
-    source = write_lines(tmp_path / "in.txt", ["river bank", "money bank"])
+    source = write_lines(tmp_path / "in.txt", ["river bank", "money bank", "word " * 2000])
     options = ("--model", "tiny", "--models-dir", tmp_path / "models", "--include", "static")
-    code, _, stderr = bulk(source, tmp_path / "out", *options, "--pooling", "mean")
+    options += ("--pooling", "mean", "--workers", "1")
+    processes = set(multiprocessing.active_children())
+    code, _, stderr = bulk(source, tmp_path / "out", *options, "--on-error", "fail")
+    assert (code, b"Row 2 of in.txt" in stderr) == (1, True)
+    assert set(multiprocessing.active_children()) == processes
+    code, _, stderr = bulk(source, tmp_path / "out", *options)
     assert code == 0, stderr
-    table = table_of(tmp_path / "out")
+    table = table_of(tmp_path / "out").slice(0, 2)
     # The vectors of `river bank` and `money bank` in tests/tiny.py.
     assert table["static"].to_pylist() == [
         [[0, 1, 0, 2, 0], [1, 1, 0, 0, 0]],

@@ -1,14 +1,11 @@
 """Runs: their processes, interruptions, and runs that continue earlier ones."""
 
 import fcntl
-import multiprocessing
 import os
 
 import orjson
-import pyarrow as pa
 import pytest
 
-from polyseme.bulk.read import split_shards
 from polyseme.bulk.run import write_in_processes
 from polyseme.bulk.write import read_facts
 from polyseme.errors import CommandError
@@ -80,17 +77,6 @@ def test_new_files_in_a_folder_become_new_shards(tmp_path):
     (folder / "a.txt").unlink()
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(folder, out, shard_rows=10)
-
-
-def test_no_process_remains_after_an_invalid_row(tmp_path):
-    source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
-    before = set(multiprocessing.active_children())
-    job, files = job_of(source, tmp_path / "out", on_error="fail")
-    job.out.mkdir()
-    shards = split_shards([files], "text", pa.schema([]), 4)
-    with pytest.raises(CommandError, match=r"Row 40 of in\.txt"):
-        write_in_processes(job, shards, lambda _: None, workers=1)
-    assert set(multiprocessing.active_children()) == before
 
 
 def test_only_missing_shards_are_written_again(tmp_path):
