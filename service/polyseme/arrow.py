@@ -348,28 +348,25 @@ class _Row:
     @property
     def starts(self) -> Sequence[int | None]:
         """The offset of each token to write; None in a list of words."""
-        return self._chosen(self._all_starts())
+        if self.sentence.text is None:
+            return [None] * len(self.words)
+        return self._chosen(self.sentence.starts)
 
     @property
     def offsets(self) -> Sequence[int | None]:
         """The offset of each token to write, or the index of its first word in a list of words."""
-        if isinstance(self.source, str):
+        if self.sentence.text is not None:
             return self.starts
         return self._chosen(word_indices(self.source, self.sentence.words))
 
     @property
     def text(self) -> Text:
         """The text, up to its last token if it is truncated."""
-        if not self.sentence.truncated:
-            return self.source
-        if not isinstance(self.source, str):
-            return self.source[: -self.sentence.truncated]
-        return self.source[: (self._all_starts()[-1] or 0) + len(self.sentence.words[-1].text)]
-
-    def _all_starts(self) -> Sequence[int | None]:
-        if self.sentence.text is None:  # a list of words, or a text with phrases
-            return [word.start for word in self.sentence.words]
-        return self.sentence.starts
+        sentence = self.sentence
+        if sentence.text is None:
+            return self.source[: len(self.source) - sentence.truncated]
+        end = sentence.starts[-1] + len(sentence.words[-1].text) if sentence.truncated else None
+        return sentence.text[:end]
 
     def _chosen(self, values: Sequence[Value]) -> Sequence[Value]:
         return values if self.positions is None else [values[i] for i in self.positions]

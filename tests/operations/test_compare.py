@@ -285,13 +285,3 @@ def test_zero_vectors_have_no_position_and_a_single_point_is_the_origin(plain):
         found = map_of(plain, *occurrences_of(word, word, word), neighbors=0)
         assert found.static == found.contextual == [[0, 0], [0, 0]]
         assert found.explained_variance_ratio == [0, 0]
-
-
-def test_a_map_of_two_points_keeps_their_distance(plain):
-    found = map_of(plain, *occurrences_of("bank", "bank", "bank"), neighbors=1)
-    positions = np.array([*found.static, *found.contextual])
-    (neighbor,) = found.neighbors
-    assert neighbor.word == "apple"
-    # The cosine of bank and apple is 1/√2, so the distance of their unit vectors is √(2 − √2).
-    distances = np.linalg.norm(positions - neighbor.position, axis=1)
-    np.testing.assert_allclose(distances, np.sqrt(2 - np.sqrt(2)), atol=1e-7)

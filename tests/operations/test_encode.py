@@ -37,16 +37,6 @@ from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, tiny_model
 NEAR = {"rtol": 0, "atol": 1e-6}
 
 
-def test_arrays_without_weights_are_those_of_the_table(plain):
-    one = ask_one(plain, "bank river end", include=EVERY)
-    rows = VECTORS[[3, 4, 10]].tolist()
-    assert [token.key for token in one.tokens] == ["bank", "river", "end"]
-    assert one.arrays["static"].tolist() == rows
-    for part in ("queries", "keys", "values"):
-        assert one.arrays[part].tolist() == [[rows]]
-    assert one.arrays["scores"].tolist() == [[[[2, 1, 2], [1, 5, 2], [2, 2, 5]]]]
-
-
 def test_attention_of_two_words_by_hand(plain):
     # The dot products of apple and Apple are the identity; softmax of (1, 0) is (e, 1)/(e + 1).
     one = ask_one(plain, "apple Apple")
@@ -262,7 +252,8 @@ def test_limits_count_the_tokens_before_they_are_joined_to_phrases(tmp_path, set
     words = ["river_bank" if word == "high" else word for word in WORDS]
     model, texts = tiny_model(tmp_path, words=words), ["money river bank"]
     (one,) = ask(model, texts, replace(LIMITS, **{setting: 3}), phrases=True)
-    assert [token.key for token in one.tokens] == ["money", "river_bank"]
+    tokens = [(token.key, token.start, token.end) for token in one.tokens]
+    assert tokens == [("money", 0, 5), ("river_bank", 6, 16)]
     with too_large(setting=setting, limit=2, size=3):
         ask(model, texts, replace(LIMITS, **{setting: 2}), phrases=True)
 
@@ -273,6 +264,13 @@ def test_tokens_are_counted_by_resolution(composing):
     )
     found = (counts.tokens, counts.oov, counts.subword, counts.case_fallbacks, counts.truncated)
     assert found == (5, 0, 2, 1, 0)
+    for phrases, text, notes in (
+        (False, "银行" * 30, 1),
+        (True, "银行" * 30, 1),
+        (True, "zebra", 0),
+    ):
+        options = EncodeOptions(phrases=phrases, oov="zero")
+        assert len(TokenCounts(tokenize(composing, [text], options, LIMITS)).notes) == notes
 
 
 @pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
