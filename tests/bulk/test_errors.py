@@ -126,6 +126,8 @@ def test_file_without_any_readable_row_ends_the_job(tmp_path, name, data):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(CommandError, match=r"a\.(txt|jsonl)"):
         run_inline(tmp_path / name, tmp_path / "out")
+    # Several such rows at the beginning end it before anything is written.
+    assert (tmp_path / "out").exists() == (data.count(b"\n") == 1)
 
 
 BANK, RIVER = VECTORS[3:5].tolist()
