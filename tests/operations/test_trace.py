@@ -157,6 +157,14 @@ def test_the_step_visible_has_0_for_masked_keys(deep):
     assert s["visible"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 0, 1], [1, 1, 0, 0]]
 
 
+def test_steps_have_their_operands_and_factors(deep):
+    steps = {step.name: step for step in trace_text(deep, TEXT, 1).steps}
+    assert (steps["scores"].operands, steps["scores"].factors) == (["queries", "keys"], [])
+    residual = steps["residual"]
+    assert residual.operands == ["output", "embeddings", "position"]
+    assert residual.factors == [1, 0.5, 0.25]  # of `deep_model`
+
+
 def test_a_missing_layer_is_rejected(deep, plain):
     with rejected("/layer", "the model's layers are 0 to 1"):
         trace_text(deep, TEXT, 2)
