@@ -155,7 +155,8 @@ def test_vectors_that_overflow_are_errors_of_their_rows(tmp_path, rows, values):
         assert written == [value for value in values if value or policy == "null"]
         if rows == "tokens":
             nulls = [value is None for value in written]
-            assert [token is None for token in table["token"].to_pylist()] == nulls
+            for name in ("token", "index", "truncated"):
+                assert [value is None for value in table[name].to_pylist()] == nulls
             assert [error is not None for error in table["error"].to_pylist()] == nulls
     with pytest.raises(CommandError, match=r"Row 1 of in\.txt: .* `dtype` float32"):
         run_inline(source, tmp_path / "fail", on_error="fail", **options)
