@@ -11,7 +11,7 @@ from functools import cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ except ModuleNotFoundError as error:
 
 ArrayPart: TypeAlias = Literal["static", "contextual", "features", "attention"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]
+Value = TypeVar("Value")
 OnError: TypeAlias = Literal["null", "skip", "fail"]
 """A row that cannot be encoded becomes a row of nulls with its `error`, no row, or an exception."""
 METADATA_KEY = b"polyseme"
@@ -184,11 +185,10 @@ class Encoder:
             return pa.Table.from_batches(map(self, data.combine_chunks().to_batches()), schema)
         if not isinstance(data, pa.RecordBatch):
             raise TypeError("An Encoder takes a pyarrow.RecordBatch or a pyarrow.Table.")
-        names = data.schema.names
         schema = self._copy_schema(data.schema)
         encoding = Encoding(self, schema)
-        texts, problems = clean_texts(data.column(names.index(self.column)))
-        columns = [data.column(names.index(one.name)).cast(one.type) for one in schema]
+        texts, problems = clean_texts(data.column(self.column))
+        columns = [data.column(one.name).cast(one.type) for one in schema]
         batches = list(encoding.batches(texts, columns, problems))
         if len(batches) == 1:  # not copied
             return batches[0]
@@ -332,48 +332,44 @@ class _Row:
     """A text of the input and what is written for it."""
 
     index: int
-    source: Text
-    sentence: Tokenized | None
-    """None for a row without a text, or with one that needs no vectors"""
-    error: str | None
     is_null: bool
+    error: str | None
+    source: Text = ""
+    sentence: Tokenized = Tokenized([])  # noqa: RUF009 - it is immutable
+    """without tokens if the row has no text, or one that needs no vectors"""
     positions: Sequence[int] | None = None
     """the indices of the tokens to write; None for all"""
 
     @property
-    def words(self) -> list[ResolvedToken]:
+    def words(self) -> Sequence[ResolvedToken]:
         """The tokens to write, without offsets if the sentence has a text."""
-        words = self.sentence.words if self.sentence else []
-        return words if self.positions is None else [words[i] for i in self.positions]
+        return self._chosen(self.sentence.words)
 
     @property
     def starts(self) -> Sequence[int | None]:
         """The offset of each token to write; None in a list of words."""
-        if self.sentence is None:
-            return []
-        starts: Sequence[int | None] = self.sentence.starts
         if self.sentence.text is None:
-            starts = [None] * len(self.sentence.words)
-        return starts if self.positions is None else [starts[i] for i in self.positions]
+            return [None] * len(self.words)
+        return self._chosen(self.sentence.starts)
 
     @property
     def offsets(self) -> Sequence[int | None]:
         """The offset of each token to write, or the index of its first word in a list of words."""
-        if self.sentence is None or self.sentence.text is not None:
+        if self.sentence.text is not None:
             return self.starts
-        indices = word_indices(self.source, self.sentence.words)
-        return indices if self.positions is None else [indices[i] for i in self.positions]
+        return self._chosen(word_indices(self.source, self.sentence.words))
 
     @property
     def text(self) -> Text:
         """The text, up to its last token if it is truncated."""
         sentence = self.sentence
-        if sentence is None:
-            return ""
         if sentence.text is None:
             return self.source[: len(self.source) - sentence.truncated]
         end = sentence.starts[-1] + len(sentence.words[-1].text) if sentence.truncated else None
         return sentence.text[:end]
+
+    def _chosen(self, values: Sequence[Value]) -> Sequence[Value]:
+        return values if self.positions is None else [values[i] for i in self.positions]
 
 
 class Encoding:
@@ -465,42 +461,43 @@ class Encoding:
 
     def _bytes(self, row: _Row) -> int:
         """Return the approximate size of the numbers of a row."""
-        n, written = len(row.sentence.words) if row.sentence else 0, len(row.words)
+        n, written = len(row.sentence.words), len(row.words)
         arrays = sum(written * a + n * n * b for a, b in self.value_counts.values())
         return (arrays + (self.width if self.pooling else 0) + 1) * 4
 
     def _tokenize(self, texts: list[Text | None], problems: Sequence[str | None]) -> list[_Row]:
         """Tokenize the texts whose vectors or senses are written."""
-        sentences = self._sentences(
-            [None if text is None or not self._is_candidate(text) else text for text in texts]
-        )
         rows = []
-        for i, (text, one, problem) in enumerate(zip(texts, sentences, problems, strict=True)):
-            error = one if isinstance(one, str) else None
-            if problem:
-                error = f"unreadable: The row {problem}."
-            sentence = one if isinstance(one, Tokenized) else None
+        candidates: dict[int, Text] = {}
+        for i, (text, problem) in enumerate(zip(texts, problems, strict=True)):
+            error = f"unreadable: The row {problem}." if problem else None
+            rows.append(_Row(i, text is None, error))
             self.counts.missing += text is None and not problem
-            row = _Row(i, text or "", sentence, error, text is None)
-            if sentence and self.is_tokens and self.has_words:
+            if text is not None and self._is_candidate(text):
+                candidates[i] = text
+        self.counts.rows += len(rows)
+        sentences = self._sentences([*candidates.values()])
+        for (i, text), sentence in zip(candidates.items(), sentences, strict=True):
+            row = rows[i]
+            if isinstance(sentence, str):
+                row.error = sentence
+                continue
+            row.source, row.sentence = text, sentence
+            if self.is_tokens and self.has_words:
                 tokens = [token.text for token in sentence.words]
                 indices = (word_places(tokens, forms, exact=exact) for forms, exact in self.forms)
                 row.positions = sorted({*chain.from_iterable(indices)})
-            rows.append(row)
-        self.counts.rows += len(rows)
         return rows
 
     def _is_candidate(self, text: Text) -> bool:
         occur = (may_occur(text, forms, exact=exact) for forms, exact in self.forms)
         return not self.only_words or any(occur)
 
-    def _sentences(self, texts: Sequence[Text | None]) -> list[Tokenized | str | None]:
-        """Return the tokens of each text or its error; None for None."""
+    def _sentences(self, texts: Sequence[Text]) -> Sequence[Tokenized | str]:
+        """Return the tokens of each text or its error."""
         limits = Limits(max_sentence_tokens=self.encoder.max_sentence_tokens)
         try:
-            present = [text for text in texts if text is not None]
-            tokenized = iter(tokenize(self.model, present, self.options, limits))
-            return [None if text is None else next(tokenized) for text in texts]
+            return tokenize(self.model, texts, self.options, limits)
         except PolysemeError as error:
             if len(texts) == 1:
                 return [row_error(error)]
@@ -530,10 +527,10 @@ class Encoding:
                     self._arrays([row])
                 except (NonFiniteError, OutOfRangeError):
                     row.error = row_error(OutOfRangeError())
-                    row.sentence = row.positions = None
+                    row.sentence, row.positions = Tokenized([]), None
                     overflowing.append(row)
             return self._encode(self._without_errors(overflowing, rows, first), columns, first)
-        counts = TokenCounts(row.sentence for row in rows if row.sentence)
+        counts = TokenCounts(row.sentence for row in rows)
         self.counts.truncated += counts.truncated
         if self.is_tokens:
             return self._token_batches(rows, columns, arrays)
@@ -548,7 +545,7 @@ class Encoding:
         -> [S, d]
         """
         dtype = np.dtype(self.encoder.dtype)
-        sentences = [row.sentence or Tokenized([]) for row in rows]
+        sentences = [row.sentence for row in rows]
         lengths = np.array([len(sentence.words) for sentence in sentences], np.int64)
         written = np.array([len(row.words) for row in rows], np.int64)
         ends: dict[ArrayPart, list[int]] = {}
@@ -591,7 +588,7 @@ class Encoding:
         indices = pa.array([row.index for row in rows], pa.int64())
         result = [column.take(indices) for column in columns]
         result.append(pa.array([row.error for row in rows], pa.string()))
-        truncated = np.array([row.sentence.truncated if row.sentence else 0 for row in rows])
+        truncated = np.array([row.sentence.truncated for row in rows])
         result.append(pa.array(truncated, pa.int32(), mask=is_null))
         if self.encoder.senses:
             senses = self._senses([row.text for row in rows])
@@ -650,7 +647,7 @@ class Encoding:
             indices = pa.array(of_tokens, mask=has_error[of_rows])
             tokens = [column.take(indices) for column in tokens]
         errors = pa.array([row.error for row in rows], pa.string())
-        truncated = [None if row.error else row.sentence and row.sentence.truncated for row in rows]
+        truncated = [None if row.error else row.sentence.truncated for row in rows]
         of_inputs = pa.array([row.index for row in rows], pa.int64())
         columns = [column.take(of_inputs) for column in columns]
         columns += [errors, pa.array(truncated, pa.int32())]

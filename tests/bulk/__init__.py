@@ -1,8 +1,6 @@
 """Bulk jobs in this process, and the contents of their folders."""
 
 import json
-import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -16,7 +14,6 @@ from polyseme.bulk.write import Job
 from polyseme.progress import ProgressBar
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run as run_command
-from tests.conftest import ROOT
 
 SENTENCES = [
     "The river bank was high.",
@@ -64,18 +61,6 @@ def lines_of(out):
 def parts(out):
     """The paths of all shards."""
     return sorted(Path(out).glob("part-*"))
-
-
-def start(*arguments, python=("-m", "polyseme")):
-    """Start a command in its own session, as at a terminal."""
-    return subprocess.Popen(
-        [sys.executable, *python, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
 
 
 def workers_of(process):

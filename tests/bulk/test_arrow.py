@@ -3,8 +3,6 @@
 import hashlib
 import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -44,12 +42,9 @@ def test_rows_have_the_vectors_of_embed_or_null(local):
     assert table["id"].equals(BATCH["id"])
     assert [vector is None for vector in table["vector"].to_pylist()] == [False, *[True] * 4, False]
     assert vectors_of(table).tobytes() == local.embed([TEXTS[0], TEXTS[5]]).tobytes()
-    error = "too_large: A sentence has too many tokens: 2000, over the limit"
-    assert [one and one[: len(error)] for one in table["error"].to_pylist()] == [
-        *([None] * 3),
-        error,
-        *([None] * 2),
-    ]
+    errors = [one and one.split(",")[0] for one in table["error"].to_pylist()]
+    error = "too_large: A sentence has too many tokens: 2000"
+    assert errors == [None, None, None, error, None, None]
     assert table["truncated"].to_pylist() == [0, None, 0, None, 0, 0]
     vectors = Encoder(wordless="zero")(BATCH)["vector"].to_pylist()
     assert vectors[2] == vectors[4] == [0.0] * 300
@@ -82,20 +77,11 @@ def test_rows_have_the_same_bits_in_every_batch(lists):
     assert values == first.to_pylist()
 
 
-CHILD = """
-import pickle, sys
-encode, batch = pickle.loads(sys.stdin.buffer.read())
-sys.stdout.buffer.write(pickle.dumps(encode(batch)))
-"""
-
-
-def test_pickled_encoder_gives_the_same_bits_in_another_process(inventory):
+def test_pickled_encoder_is_small_and_gives_the_same_bits(inventory):
     encode = Encoder(keep="id", include="features", senses=inventory)
-    data = pickle.dumps((encode, BATCH))
+    data = pickle.dumps(encode)
     assert len(data) < 50_000
-    command = [sys.executable, "-c", CHILD]
-    done = subprocess.run(command, input=data, capture_output=True, check=True)
-    assert pickle.loads(done.stdout).equals(encode(BATCH))
+    assert pickle.loads(data)(BATCH).equals(encode(BATCH))
 
 
 def test_metadata_has_the_model_and_the_options():
@@ -147,11 +133,8 @@ def test_senses_alone_skip_texts_that_lack_the_word(inventory):
     assert len(cut["senses"][1]) == 5
 
 
-PARTS = ("static", "contextual", "features", "attention")
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", ["static", "contextual", "features", "attention"])
 def test_arrays_have_the_bits_of_encode_rounded_once(local, part, dtype):
     batch = pa.RecordBatch.from_pydict({"text": SENTENCES})
     options = {"include": part, "pooling": "informativeness", "wordless": "zero", "dtype": dtype}
@@ -171,14 +154,13 @@ def test_arrays_have_the_bits_of_encode_rounded_once(local, part, dtype):
     assert (last["resolutions"][i + 1], last["keys"][i + 1]) == ("exact", "is")
 
 
-@pytest.mark.parametrize("part", ["static", "contextual", "features"])
-def test_every_token_has_a_row_without_words(part):
+def test_every_token_has_a_row_without_words():
     batch = pa.RecordBatch.from_pydict({"text": SENTENCES})
-    rows = Encoder(include=part, pooling=None)(batch).to_pylist()
-    table = Encoder(rows="tokens", include=part)(batch)
+    rows = Encoder(include="features", pooling=None)(batch).to_pylist()
+    table = Encoder(rows="tokens", include="features")(batch)
     assert table["token"].to_pylist() == [token for row in rows for token in row["tokens"]]
     assert table["index"].to_pylist() == [i for row in rows for i in range(len(row["tokens"]))]
-    vectors = [vector if any(vector) else None for row in rows for vector in row[part]]
+    vectors = [vector if any(vector) else None for row in rows for vector in row["features"]]
     assert table["vector"].to_pylist() == vectors
 
 

@@ -1,6 +1,7 @@
 """Rows with an error: a job writes all others, lists them, and can be repeated to mend them."""
 
 import json
+from itertools import zip_longest
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from polyseme.bulk import read as reading
 from polyseme.bulk.run import ERRORS, run
 from polyseme.errors import CommandError
 from tests.bulk import (
+    SENTENCES,
     job_of,
     lines_of,
     many,
@@ -42,19 +44,14 @@ HARMLESS = ["", " \t\n", "bank\0bank", "\x1b[31m\x07", "\u202e\ufeff", "x" * 500
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A hundred hostile lines among other ones; the text of each row, None for hostile lines."""
-    texts, lines, codes = [], [], []
-    for i, text in enumerate(many(40) + HARMLESS * 10):
-        lines.append(json.dumps({"text": text}).encode())
-        texts.append(text)
-        if i < 100:
-            line, code = list(HOSTILE.items())[i % len(HOSTILE)]
-            lines.append(line)
-            codes.append((len(texts), code))
-            texts.append(None)
+    """Hostile lines between others, and the text of each row; None for hostile lines."""
+    texts, lines = [], []
+    for text, line in zip_longest([*SENTENCES, *HARMLESS], HOSTILE):
+        texts += [text, None] if line else [text]
+        lines += filter(None, [json.dumps({"text": text}).encode(), line])
     path = tmp_path_factory.mktemp("in") / "in.jsonl"
     path.write_bytes(b"\n".join(lines))
-    return path, texts, codes
+    return path, texts
 
 
 def errors_of(out):
@@ -69,57 +66,35 @@ def test_hostile_rows_are_listed_and_others_have_vectors(
     source, tmp_path, kind, policy, monkeypatch
 ):
     monkeypatch.setattr("polyseme.arrow._BATCH_ROWS", 7)
-    path, texts, codes = source
-    options = {"pooling": "mean", "wordless": "zero", "format": kind, "shard_rows": 32}
+    path, texts = source
+    options = {"pooling": "mean", "wordless": "zero", "format": kind, "shard_rows": 8}
     outcome = run_inline(path, tmp_path, max_sentence_tokens=LIMIT, on_error=policy, **options)
-    assert errors_of(tmp_path) == codes
+    codes = dict(zip((i for i, t in enumerate(texts) if t is None), HOSTILE.values(), strict=True))
+    assert errors_of(tmp_path) == [*codes.items()]
     counts = outcome.counts
-    assert (counts.rows, counts.failed, counts.missing) == (len(texts), 100, 0)
-    assert outcome.errors == {"too_large": 20, "unreadable": 80}
+    assert (counts.rows, counts.failed, counts.missing) == (len(texts), len(HOSTILE), 0)
+    assert outcome.errors == {"too_large": 2, "unreadable": 8}
     present = [i for i, text in enumerate(texts) if text is not None]
     local = polyseme.load()
-    sentences = local.encode([texts[i] for i in present], include=["contextual"])
-    pooled = local.embed([texts[i] for i in present], pooling="mean")
-    expected = dict(zip(present, zip(sentences, pooled, strict=True), strict=True))
+    sentences = iter(local.encode([texts[i] for i in present], include=["contextual"]))
+    pooled = iter(local.embed([texts[i] for i in present], pooling="mean"))
     table = table_of(tmp_path).to_pylist() if kind == "parquet" else lines_of(tmp_path)
     assert [row["row"] for row in table] == (present if policy == "skip" else [*range(len(texts))])
-    by_row = dict(codes)
     for row in table:
-        if row["row"] in expected:
-            sentence, unit = expected[row["row"]]
-            array = np.array(row["contextual"], np.float32).reshape(-1, 300)
-            assert array.tobytes() == sentence.contextual.tobytes()
-            assert np.array(row["vector"], np.float32).tobytes() == unit.tobytes()
-            assert row["error"] is None
-        else:
+        if row["row"] in codes:
             assert row["contextual"] is row["vector"] is row["truncated"] is None
-            assert row["error"].startswith(f"{by_row[row['row']]}: ")
-
-
-def test_rows_of_tokens_have_one_row_for_each_error(source, tmp_path):
-    path, texts, codes = source
-    run_inline(path, tmp_path, rows="tokens", max_sentence_tokens=LIMIT, shard_rows=64)
-    assert errors_of(tmp_path) == codes
-    lengths = [len(one.tokens) for one in polyseme.load().encode([t or "" for t in texts])]
-    failed = {row for row, _ in codes}
-    expected = [i for i, n in enumerate(lengths) for _ in range(1 if i in failed else n)]
-    table = table_of(tmp_path)
-    assert table["row"].to_pylist() == expected
-    for row in table.select(["row", "error", "token", "index"]).to_pylist():
-        is_null = {row["token"] is None, row["index"] is None, row["error"] is not None}
-        assert is_null == {row["row"] in failed}
-
-
-DEEP = 300
-KEPT = [
-    '{"text": "bank", "k": {"a": [1]}}',
-    f'{{"text": "river", "k": {"[" * DEEP}{"]" * DEEP}}}',
-    '{"text": "money", "k": 2}',
-]
+            assert row["error"].startswith(f"{codes[row['row']]}: ")
+            continue
+        array = np.array(row["contextual"], np.float32).reshape(-1, 300)
+        assert array.tobytes() == next(sentences).contextual.tobytes()
+        assert np.array(row["vector"], np.float32).tobytes() == next(pooled).tobytes()
+        assert row["error"] is None
 
 
 def test_deeply_nested_value_to_keep_is_an_error_of_its_row(tmp_path):
-    source = write_lines(tmp_path / "in.jsonl", KEPT)
+    values = ('{"a": [1]}', "[" * 300 + "]" * 300, "2")
+    lines = [f'{{"text": "bank", "k": {value}}}' for value in values]
+    source = write_lines(tmp_path / "in.jsonl", lines)
     for policy, kept in (("null", ['{"a":[1]}', None, "2"]), ("skip", ['{"a":[1]}', "2"])):
         run_inline(source, tmp_path / policy, keep=("k",), on_error=policy)
         assert errors_of(tmp_path / policy) == [(1, "unreadable")]
@@ -151,13 +126,18 @@ def test_file_without_any_readable_row_ends_the_job(tmp_path, name, data):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(CommandError, match=r"a\.(txt|jsonl)"):
         run_inline(tmp_path / name, tmp_path / "out")
+    # Several such rows at the beginning end it before anything is written.
+    assert (tmp_path / "out").exists() == (data.count(b"\n") == 1)
+
+
+BANK, RIVER = VECTORS[3:5].tolist()
 
 
 @pytest.mark.parametrize(
     ("rows", "values"),
     [
-        ("sentences", ["bank river", None, "river bank", None]),
-        ("tokens", ["bank", "river", None, "river", "bank", None]),
+        ("sentences", [[BANK, RIVER], None, [RIVER, BANK], None]),
+        ("tokens", [BANK, RIVER, None, RIVER, BANK, None]),
     ],
 )
 def test_vectors_that_overflow_are_errors_of_their_rows(tmp_path, rows, values):
@@ -167,20 +147,17 @@ def test_vectors_that_overflow_are_errors_of_their_rows(tmp_path, rows, values):
     source = write_lines(tmp_path / "in.txt", ["bank river", "bank end", "river bank", "end"])
     options = {"model": "tiny", "models_dir": tmp_path / "models", "include": "static"}
     options |= {"dtype": "float16", "rows": rows}
-    bank, river = VECTORS[3].tolist(), VECTORS[4].tolist()
-    expected = {
-        "bank": bank,
-        "river": river,
-        "bank river": [bank, river],
-        "river bank": [river, bank],
-    }
     for policy in ("null", "skip"):
         run_inline(source, tmp_path / policy, on_error=policy, **options)
         assert errors_of(tmp_path / policy) == [(1, "out_of_range"), (3, "out_of_range")]
-        written = table_of(tmp_path / policy)[
-            "vector" if rows == "tokens" else "static"
-        ].to_pylist()
-        assert written == [expected.get(value) for value in values if value or policy == "null"]
+        table = table_of(tmp_path / policy)
+        written = table["vector" if rows == "tokens" else "static"].to_pylist()
+        assert written == [value for value in values if value or policy == "null"]
+        if rows == "tokens":
+            nulls = [value is None for value in written]
+            for name in ("token", "index", "truncated"):
+                assert [value is None for value in table[name].to_pylist()] == nulls
+            assert [error is not None for error in table["error"].to_pylist()] == nulls
     with pytest.raises(CommandError, match=r"Row 1 of in\.txt: .* `dtype` float32"):
         run_inline(source, tmp_path / "fail", on_error="fail", **options)
 
@@ -190,7 +167,6 @@ CHANGES = [
     ({"truncate": True}, {}),
     ({}, {"max_sentence_tokens": 100}),
     ({}, {"on_error": "skip"}),
-    ({"on_error": "skip"}, {"on_error": "null"}),
     ({"on_error": "fail"}, {}),
 ]
 

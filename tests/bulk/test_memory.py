@@ -1,8 +1,5 @@
 """Files are read in bounded memory, also a row that is too long."""
 
-import bz2
-import gzip
-import json
 import os
 import random
 import re
@@ -63,36 +60,27 @@ def read(path, *keep):
     return int(peak), int(rows), message
 
 
-def write(path, rows):
-    """Write a file of that many different texts."""
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_long_file_takes_no_more_memory_than_a_short_one(tmp_path, kind):
     rng = random.Random(1)
     pool = " ".join(f"word{rng.randrange(10**6)}" for _ in range(20_000))
-    texts = [pool[(at := rng.randrange(len(pool) - 1000)) : at + 1000] for _ in range(rows)]
-    table = pa.table({"text": texts, "id": range(rows)})
-    match path.suffix:
-        case ".parquet":  # one row group, as pandas writes it
-            pq.write_table(table, path, row_group_size=rows, compression="zstd")
-        case ".csv":
-            pyarrow.csv.write_csv(table, path)
-        case ".jsonl":
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
-        case ".txt":
-            path.write_text("\n".join(texts))
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "txt"])
-def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path, kind):
     peaks = []
     for rows in (SHORT, LONG):
         path = tmp_path / f"{rows}.{kind}"
-        write(path, rows)
-        peak, count, message = read(path, *(["id"] if kind != "txt" else []))
+        starts = (rng.randrange(len(pool) - 1000) for _ in range(rows))
+        texts = [pool[start : start + 1000] for start in starts]
+        table = pa.table({"text": texts, "id": range(rows)})
+        if kind == "parquet":  # one row group, as pandas writes it
+            pq.write_table(table, path, row_group_size=rows, compression="zstd")
+        else:
+            pyarrow.csv.write_csv(table, path)
+        peak, count, message = read(path, "id")
         assert (count, message) == (rows, "")
         peaks.append(peak)
     assert peaks[1] - peaks[0] < ALLOWED_GROWTH
 
 
-def test_a_row_of_parquet_over_the_limit_is_an_error_of_its_row(tmp_path):
+def test_row_of_parquet_over_the_limit_is_an_error_of_its_row(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["bank", "x" * (17 * MB), "river"], "k": [1, 2, 3]}), path)
     code, stdout, stderr = bulk(path, tmp_path / "out", "--workers", "1", "--keep", "k")
@@ -101,11 +89,6 @@ def test_a_row_of_parquet_over_the_limit_is_an_error_of_its_row(tmp_path):
     assert columns == {"k": [1, None, 3], "keys": [["bank"], None, ["river"]]}
 
 
-COMPRESS = {
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "zst": zstandard.ZstdCompressor().compress,
-}
 HEADS = {
     "txt": b"",
     "jsonl": b'{"text": "',
@@ -116,19 +99,17 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "compression"), [*((kind, "zst") for kind in HEADS), ("txt", "gz"), ("txt", "bz2")]
-)
-def test_a_line_without_an_end_is_not_kept(tmp_path, kind, compression):
-    path = tmp_path / f"a.{kind}.{compression}"
-    compress, part = COMPRESS[compression], b"x" * (20 * MB)
+@pytest.mark.parametrize("kind", HEADS)
+def test_line_without_an_end_is_not_kept(tmp_path, kind):
+    path = tmp_path / f"a.{kind}.zst"
+    compress, part = zstandard.ZstdCompressor().compress, b"x" * (20 * MB)
     # Compressed parts that follow each other are one file.
     path.write_bytes(compress(HEADS[kind] + part) + compress(part) * 14)
     _, _, message = read(path)
     assert re.search("has more than 16777216 bytes|at most 16777216 characters", message)
 
 
-def test_a_long_text_is_not_copied_for_all_its_tokens_at_once(tmp_path):
+def test_long_text_is_not_copied_for_all_its_tokens_at_once(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("bank river " * 90_000)
     options = ("--rows", "tokens", "--keep", "text", "--truncate", "--workers", "1")
@@ -140,35 +121,32 @@ def test_a_long_text_is_not_copied_for_all_its_tokens_at_once(tmp_path):
 
 
 ROWS = 1024
-ONCE = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS), pa.array(["bank " * (MB // 5)]))
-"""A string of a megabyte that all rows repeat and a file stores once."""
-LISTS = pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), ONCE)
+ONCE = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS), pa.array(["bank " * (MB // 10)]))
+"""A string of half a megabyte that all rows repeat and a file stores once."""
+OFFSETS = pa.array(range(ROWS + 1), pa.int32())
+LISTS = pa.ListArray.from_arrays(OFFSETS, ONCE)
 REPEATED = {
-    "string": ONCE,
-    "list": LISTS,
-    "list of lists": pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), LISTS),
+    "list of lists": pa.ListArray.from_arrays(OFFSETS, LISTS),
     "struct": pa.StructArray.from_arrays([ONCE], ["a"]),
-    "map": pa.MapArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), ONCE, ONCE),
+    "map": pa.MapArray.from_arrays(OFFSETS, ONCE, ONCE),
 }
 
 
 @pytest.mark.parametrize(
-    ("text", "keep"),
-    [(ONCE, None), (LISTS, None), *((None, column) for column in REPEATED.values())],
-    ids=["text", "words", *REPEATED],
+    "columns",
+    [{"text": ONCE}, *({"text": ["bank"] * ROWS, "k": column} for column in REPEATED.values())],
+    ids=["text", *REPEATED],
 )
-def test_strings_that_parquet_repeats_are_decoded_in_parts(tmp_path, text, keep):
-    columns = {"text": pa.array(["bank"] * ROWS) if text is None else text}
-    columns |= {} if keep is None else {"k": keep}
+def test_strings_that_parquet_repeats_are_decoded_in_parts(tmp_path, columns):
     options = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30}
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(columns), path, store_schema=False, **options)
     assert path.stat().st_size < 50_000
-    _, rows, message = read(path, *([] if keep is None else ["k"]))
+    _, rows, message = read(path, *(columns.keys() - {"text"}))
     assert (rows, message) == (ROWS, "")
 
 
-def test_a_list_that_is_too_large_is_an_error(tmp_path):
+def test_list_that_is_too_large_is_an_error(tmp_path):
     words = pa.DictionaryArray.from_arrays(np.zeros(50_000_000, np.int32), pa.array(["bank"]))
     column = pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words)
     path = tmp_path / "a.parquet"

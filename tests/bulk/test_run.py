@@ -1,117 +1,42 @@
 """Runs: their processes, interruptions, and runs that continue earlier ones."""
 
 import fcntl
-import multiprocessing
 import os
-import signal
-from pathlib import Path
 
 import orjson
 import pytest
 
-from polyseme.bulk.read import split_shards
 from polyseme.bulk.run import write_in_processes
+from polyseme.bulk.write import read_facts
 from polyseme.errors import CommandError
-from tests.bulk import (
-    command_of,
-    job_of,
-    many,
-    parts,
-    run_inline,
-    shards_of,
-    start,
-    table_of,
-    until,
-    workers_of,
-    write_lines,
-)
-from tests.signals import default_handling
-
-ROWS, SHARD = 1_600, 40
-SHARDS = ROWS // SHARD
-OPTIONS = ("--workers", "2", "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean")
-NARROW = {"include": (), "pooling": "mean", "shard_rows": SHARD}
-"""A small job, so that many runs are fast."""
+from tests.bulk import bulk, job_of, many, parts, run_inline, shards_of, table_of, write_lines
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return write_lines(tmp_path_factory.mktemp("in") / "in.txt", many(ROWS))
+def test_interrupted_runs_leave_the_bytes_of_one_run(tmp_path, monkeypatch):
+    source, out = write_lines(tmp_path / "in.txt", many(100)), tmp_path / "out"
+    options = ("--shard-rows", "10", "--include", "none", "--pooling", "mean")
+    for shards in (1, 4):
+        with monkeypatch.context() as patch:
+            left = iter(range(shards))
 
+            def interrupt(path, left=left):
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+                return read_facts(path)
 
-@pytest.fixture(scope="module")
-def undisturbed(source, tmp_path_factory):
-    """The output of one uninterrupted run in one process."""
-    out = tmp_path_factory.mktemp("undisturbed") / "out"
-    run_inline(source, out, **NARROW)
-    return shards_of(out)
-
-
-def wait(process):
-    """Wait for the end; return the exit code, the output and the errors."""
-    stdout, stderr = process.communicate(timeout=120)
-    return process.returncode, stdout, stderr
-
-
-STOPPING = """
-import os, signal, sys
-from polyseme.__main__ import main
-from polyseme.bulk import run
-
-read_facts, left = run.read_facts, int(sys.argv.pop(1))
-
-def read_and_stop(shard):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return read_facts(shard)
-
-run.read_facts = read_and_stop
-main()
-"""
-"""The command, which stops after a number of shards until it gets SIGCONT."""
-
-
-def start_and_stop(source, out, shards):
-    """Start a run, and wait until it has stopped after some shards."""
-    process = start("bulk", source, out, *OPTIONS, python=("-c", STOPPING, str(shards)))
-    status = Path(f"/proc/{process.pid}/status")
-    until(lambda: "State:\tT" in status.read_text(), process)
-    return process
-
-
-@pytest.mark.slow
-def test_killed_runs_leave_the_bytes_of_one_run(source, undisturbed, tmp_path):
-    out = tmp_path / "out"
-    for shards in (1, 12):
-        process = start_and_stop(source, out, shards)
-        workers = workers_of(process)
-        process.kill()
-        assert wait(process)[0] == -signal.SIGKILL
-        assert len(workers) == 2
-        until(lambda w=workers: not any(b"spawn_main" in command_of(pid) for pid in w))
+            patch.setattr("polyseme.bulk.run.read_facts", interrupt)
+            code, stdout, stderr = bulk(source, out, *options)
+        assert (code, stdout) == (1, b"")
+        assert stderr.endswith(b"kept: run the same command again to go on.\n")
+        assert not list(out.glob(".writing-*"))
         assert not orjson.loads((out / "_bulk.json").read_bytes())["complete"]
-        (out / f".writing-{shards}").write_bytes(b"a part of a shard")
-    assert len(parts(out)) < SHARDS
-    code, stdout, stderr = wait(start("bulk", source, out, *OPTIONS))
-    assert (code, stdout.split("  ")[0]) == (0, f"{ROWS:,} rows")
-    assert int(stderr.split(" shards existed before")[0].split()[-1]) >= 13
-    assert shards_of(out) == undisturbed
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_the_job_without_partial_files(source, tmp_path):
-    out = tmp_path / "out"
-    with default_handling(signal.SIGINT):
-        process = start_and_stop(source, out, 4)
-    os.killpg(process.pid, signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    code, stdout, stderr = wait(process)
-    assert (code, stdout) == (1, "")
-    assert stderr.endswith("kept: run the same command again to go on.\n")
-    assert 3 < len(parts(out)) < SHARDS
-    assert not list(out.glob(".writing-*"))
+        (out / f".writing-{shards}").write_bytes(b"a part of a shard, as a killed run leaves it")
+    assert len(parts(out)) == 2 + 5
+    code, stdout, stderr = bulk(source, out, *options)
+    assert (code, stdout.split(b"  ")[0]) == (0, b"100 rows")
+    assert b"; 7 shards existed before; " in stderr
+    assert bulk(source, tmp_path / "new", *options)[0] == 0
+    assert shards_of(out) == shards_of(tmp_path / "new")
 
 
 @pytest.mark.slow
@@ -152,21 +77,6 @@ def test_new_files_in_a_folder_become_new_shards(tmp_path):
     (folder / "a.txt").unlink()
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(folder, out, shard_rows=10)
-
-
-def split(job, files, rows):
-    """The shards of files."""
-    return split_shards([files], "text", job.copy_schema.remove(0), rows)
-
-
-def test_no_process_remains_after_an_invalid_row(tmp_path):
-    source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
-    before = set(multiprocessing.active_children())
-    job, files = job_of(source, tmp_path / "out", on_error="fail")
-    job.out.mkdir()
-    with pytest.raises(CommandError, match=r"Row 40 of in\.txt"):
-        write_in_processes(job, split(job, files, 4), lambda _: None, workers=2)
-    assert set(multiprocessing.active_children()) == before
 
 
 def test_only_missing_shards_are_written_again(tmp_path):

@@ -2,10 +2,13 @@
 
 import io
 import json
+from contextlib import contextmanager
 from typing import get_args
 
 import numpy as np
+import pytest
 
+from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import CompareRequest, compare
 from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
@@ -85,6 +88,24 @@ def senses_of_occurrences(model, occurrences, limits=None, **fields):
 def trace_text(model, text, layer=0, limits=LIMITS):
     """The trace of a text."""
     return trace(model, TraceRequest(text=text, layer=layer), limits)
+
+
+@contextmanager
+def rejected(pointer, message):
+    """See an InvalidError of one field, whose message has these words."""
+    with pytest.raises(InvalidError) as caught:
+        yield
+    (error,) = caught.value.errors
+    assert error.pointer == pointer
+    assert message in error.message
+
+
+@contextmanager
+def too_large(**expected):
+    """See a TooLargeError with a setting, its limit and a size."""
+    with pytest.raises(TooLargeError) as caught:
+        yield
+    assert caught.value.extra == expected
 
 
 def same_bits(a, b):

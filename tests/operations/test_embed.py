@@ -33,28 +33,36 @@ def vectors(model, *texts, dimensions=None, pooling="informativeness"):
     return [one.embedding for one in found.data]
 
 
-def test_sentence_vector_is_the_weighted_mean_of_contextual_vectors(weighted):
-    contextual = ask_one(weighted, "Apple apple bank qzx").arrays["contextual"].astype(np.float64)
-    mean = (contextual[0] / 2 + contextual[1] + contextual[2] / 8) / (1 / 2 + 1 + 1 / 8)
-    (found,) = vectors(weighted, "Apple apple bank qzx")
-    assert found == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    assert found.dtype == np.float32
-    (cut,) = vectors(weighted, "Apple apple bank qzx", dimensions=2)
-    assert cut == pytest.approx(mean[:2] / np.linalg.norm(mean[:2]), abs=1e-6)
+def unit(vector):
+    return pytest.approx(vector / np.linalg.norm(vector), abs=1e-6)
 
 
-@pytest.mark.parametrize("pooling", ["informativeness", "sif"])
-def test_the_plain_mean_is_used_on_request_and_without_word_weights(weighted, plain, pooling):
-    arrays = ask_one(weighted, "Apple apple bank").arrays
-    (unweighted,) = vectors(plain, "Apple apple bank", pooling=pooling)
-    mean = arrays["contextual"].mean(axis=0)
-    if pooling == "informativeness":
-        (on_request,) = vectors(weighted, "Apple apple bank", pooling="mean")
-        assert on_request.tobytes() == unweighted.tobytes()
-    else:
-        lengths = np.linalg.norm(arrays["static"], axis=1, keepdims=True)
-        mean = (arrays["static"] / lengths).mean(axis=0)
-    assert unweighted == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+# exp(word bias) = 1e-3 / (1e-3 + p): p of Apple is 0.001, of apple 0, of bank 0.007.
+FREQUENCIES = np.array([0.001, 0, 0.007])
+SIF = 1e-4 / (1e-4 + FREQUENCIES)
+WEIGHTS = {
+    "mean": ("contextual", np.ones(3)),
+    "informativeness": ("contextual", 1e-3 / (1e-3 + FREQUENCIES)),
+    "sif": ("static", SIF),
+    "whitened": ("static", SIF),  # without whitening, the same
+}
+
+
+@pytest.mark.parametrize("has_word_bias", [True, False])
+@pytest.mark.parametrize("pooling", WEIGHTS)
+def test_vector_is_the_weighted_mean_of_the_known_words(weighted, plain, pooling, has_word_bias):
+    model, text = weighted if has_word_bias else plain, "Apple apple bank qzx"
+    part, weights = WEIGHTS[pooling]
+    weights = weights if has_word_bias else np.ones(3)
+    rows = ask_one(model, text).arrays[part][:3].astype(np.float64)
+    if part == "static":
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    mean = weights @ rows
+    (vector,) = vectors(model, text, pooling=pooling)
+    assert vector == unit(mean)
+    assert vector.dtype == np.float32
+    (cut,) = vectors(model, text, dimensions=2, pooling=pooling)
+    assert cut == unit(mean[:2])
 
 
 @pytest.mark.parametrize("text", ["", "qzx", "qzx qzy"])
@@ -87,19 +95,13 @@ def test_whitening_projects_the_mean_of_smooth_inverse_frequency(weighted):
     model = replace(weighted, whitening=whitening)
     one = ask_one(model, "Apple apple bank")
     static = one.arrays["static"] / np.linalg.norm(one.arrays["static"], axis=1, keepdims=True)
-    weights = 1e-4 / (1e-4 + np.array([0.001, 0, 0.007]))
-    expected = weights @ static / weights.sum() @ weight + bias
-    (found,) = sentence_vectors(model, [one.sentence], "whitened")
-    assert found == pytest.approx(expected / np.linalg.norm(expected), abs=1e-6)
+    expected = SIF @ static / SIF.sum() @ weight + bias
+    (vector,) = sentence_vectors(model, [one.sentence])
+    assert vector == unit(expected)
     (cut,) = sentence_vectors(model, [one.sentence], "whitened", 2)
-    assert cut == pytest.approx(expected[:2] / np.linalg.norm(expected[:2]), abs=1e-6)
+    assert cut == unit(expected[:2])
     # A text without known words has no direction, not that of the bias.
     assert not sentence_vectors(model, [ask_one(model, "qzx").sentence], "whitened").any()
-    # Without whitening, the two poolings are the same.
-    default, sif = (
-        sentence_vectors(weighted, [one.sentence], pooling) for pooling in ("whitened", "sif")
-    )
-    assert default.tobytes() == sif.tobytes()
 
 
 def test_weights_of_any_size_are_relative_and_finite(weighted):
@@ -111,21 +113,6 @@ def test_weights_of_any_size_are_relative_and_finite(weighted):
         assert token_weights(extreme, [tokens], pooling)[0].tolist() == [1, 0]
     tiny = replace(weighted, word_bias=np.full(len(WORDS), -1000, np.float32))
     assert token_weights(tiny, [tokens], "sif")[0].tolist() == [1, 1]
-
-
-def test_smooth_inverse_frequency_weighs_unit_static_vectors(weighted):
-    # exp(word bias) = 1e-3 / (1e-3 + p): p of apple is 0, of Apple 0.001, of bank 0.007.
-    frequencies = np.array([0.001, 0, 0.007])
-    weights = 1e-4 / (1e-4 + frequencies)
-    one = ask_one(weighted, "Apple apple bank")
-    (found,) = token_weights(weighted, [one.tokens], "sif")
-    assert found == pytest.approx(weights, rel=1e-5)
-    static = one.arrays["static"] / np.linalg.norm(one.arrays["static"], axis=1, keepdims=True)
-    mean = weights @ static
-    (vector,) = vectors(weighted, "Apple apple bank", pooling="sif")
-    assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    default = sentence_vectors(weighted, [one.sentence])
-    assert default.tobytes() == vector.tobytes()
 
 
 def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(deep):

@@ -21,21 +21,20 @@ from polyseme.operations.encode import (
     tokenize,
 )
 from polyseme.operations.options import EncodeOptions
-from tests.operations.calls import EVERY, as_bits, ask, ask_one, same_bits, trace_text
+from tests.operations.calls import (
+    EVERY,
+    as_bits,
+    ask,
+    ask_one,
+    rejected,
+    same_bits,
+    too_large,
+    trace_text,
+)
 from tests.test_stages import recording
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, tiny_model
 
 NEAR = {"rtol": 0, "atol": 1e-6}
-
-
-def test_arrays_without_weights_are_those_of_the_table(plain):
-    one = ask_one(plain, "bank river end", include=EVERY)
-    rows = VECTORS[[3, 4, 10]].tolist()
-    assert [token.key for token in one.tokens] == ["bank", "river", "end"]
-    assert one.arrays["static"].tolist() == rows
-    for part in ("queries", "keys", "values"):
-        assert one.arrays[part].tolist() == [[rows]]
-    assert one.arrays["scores"].tolist() == [[[[2, 1, 2], [1, 5, 2], [2, 2, 5]]]]
 
 
 def test_attention_of_two_words_by_hand(plain):
@@ -82,29 +81,6 @@ def test_shapes_are_those_of_the_contract(deep, text, n):
     assert mean.arrays["attention"].shape == (1, n, n)
 
 
-def test_contributions_by_hand(plain):
-    # Without a residual, the context is the sum of the weighted vectors: c = w·x₀ + v·x₁.
-    one = ask_one(plain, "apple Apple", include=["attention", "contributions", "contextual"])
-    (shares,), (weights,) = one.arrays["contributions"], one.arrays["attention"][0]
-    x = plain.static(one.tokens)
-    for row, weight, context in zip(shares, weights, one.arrays["contextual"], strict=True):
-        expected = weight * (x @ context) / (context @ context)
-        np.testing.assert_allclose(row, expected, **NEAR)
-        assert row.sum() == pytest.approx(1)
-
-
-def test_mean_heads_by_hand(tmp_path):
-    # One head for each column: apple is 1 in the first column, Apple in the second.
-    model = tiny_model(tmp_path, layers=[Layer(heads=5, scoring=Scoring(scale=False))])
-    every = ask_one(model, "apple Apple").arrays["attention"]
-    np.testing.assert_allclose(every[0, 0], [[e / (e + 1), 1 / (e + 1)], [0.5, 0.5]], **NEAR)
-    np.testing.assert_allclose(every[0, 1], [[0.5, 0.5], [1 / (e + 1), e / (e + 1)]], **NEAR)
-    mean = ask_one(model, "apple Apple", heads="mean").arrays["attention"]
-    more = (e / (e + 1) + 4 * 0.5) / 5
-    assert mean.shape == (1, 2, 2)
-    np.testing.assert_allclose(mean[0], [[more, 1 - more], [1 - more, more]], **NEAR)
-
-
 def test_mean_heads_changes_attention_and_scores_only(deep):
     text = "bank river money"
     every = ask_one(deep, text, include=EVERY).arrays
@@ -117,13 +93,7 @@ def test_mean_heads_changes_attention_and_scores_only(deep):
 
 @pytest.mark.parametrize(
     ("layers", "expected"),
-    [
-        ("all", [0, 1]),
-        ("last", [1]),
-        ([0], [0]),
-        ([1, 0], [0, 1]),
-        ([1, 1], [1]),
-    ],
+    [("all", [0, 1]), ("last", [1]), ([0], [0]), ([1, 0], [0, 1]), ([1, 1], [1])],
 )
 def test_the_requested_layers_are_returned_in_their_order(deep, layers, expected):
     text = "bank zebra river"
@@ -134,12 +104,16 @@ def test_the_requested_layers_are_returned_in_their_order(deep, layers, expected
         assert array.tobytes() == (every[part] if whole else every[part][expected]).tobytes()
 
 
-@pytest.mark.parametrize(("layers", "wrong"), [([2], [0]), ([0, 7, 1, 2], [1, 3])])
-def test_a_missing_layer_is_named_by_its_index(deep, layers, wrong):
+def test_options_that_a_model_lacks_are_rejected(deep, plain):
     with pytest.raises(InvalidError) as caught:
-        ask(deep, ["bank"], layers=layers)
-    assert [error.pointer for error in caught.value.errors] == [f"/layers/{p}" for p in wrong]
-    assert {error.message for error in caught.value.errors} == {"the model's layers are 0 to 1"}
+        ask(deep, ["bank"], layers=[0, 7, 1, 2])
+    message = "the model's layers are 0 to 1"
+    errors = [(error.pointer, error.message) for error in caught.value.errors]
+    assert errors == [("/layers/1", message), ("/layers/3", message)]
+    with rejected("/share", "the last residual of this model is not `unit`"):
+        ask(plain, ["apple"], share=0.5)
+    with rejected("/oov", "this model has no subword vectors"):
+        ask(plain, ["bank"], oov="subword")
 
 
 def test_exactly_the_requested_arrays_are_returned_with_the_same_bits(deep):
@@ -278,10 +252,10 @@ def test_limits_count_the_tokens_before_they_are_joined_to_phrases(tmp_path, set
     words = ["river_bank" if word == "high" else word for word in WORDS]
     model, texts = tiny_model(tmp_path, words=words), ["money river bank"]
     (one,) = ask(model, texts, replace(LIMITS, **{setting: 3}), phrases=True)
-    assert [token.key for token in one.tokens] == ["money", "river_bank"]
-    with pytest.raises(TooLargeError) as caught:
+    tokens = [(token.key, token.start, token.end) for token in one.tokens]
+    assert tokens == [("money", 0, 5), ("river_bank", 6, 16)]
+    with too_large(setting=setting, limit=2, size=3):
         ask(model, texts, replace(LIMITS, **{setting: 2}), phrases=True)
-    assert caught.value.extra == {"setting": setting, "limit": 2, "size": 3}
 
 
 def test_tokens_are_counted_by_resolution(composing):
@@ -290,13 +264,19 @@ def test_tokens_are_counted_by_resolution(composing):
     )
     found = (counts.tokens, counts.oov, counts.subword, counts.case_fallbacks, counts.truncated)
     assert found == (5, 0, 2, 1, 0)
+    for phrases, text, notes in (
+        (False, "银行" * 30, 1),
+        (True, "银行" * 30, 1),
+        (True, "zebra", 0),
+    ):
+        options = EncodeOptions(phrases=phrases, oov="zero")
+        assert len(TokenCounts(tokenize(composing, [text], options, LIMITS)).notes) == notes
 
 
 @pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
 def test_long_text_is_rejected_or_truncated_after_a_few_lookups(counting, text):
-    with pytest.raises(TooLargeError) as caught:
+    with too_large(limit=7, size=100_000, setting="max_sentence_tokens"):
         tokenize(counting, [text], EncodeOptions(), TIGHT)
-    assert caught.value.extra == {"limit": 7, "size": 100_000, "setting": "max_sentence_tokens"}
     (one,) = tokenize(counting, [text], EncodeOptions(truncate=True), TIGHT)
     assert [token.text for token in one.tokens] == ["bank", "river"] * 3 + ["bank"]
     assert one.truncated == 100_000 - 7
@@ -306,9 +286,8 @@ def test_long_text_is_rejected_or_truncated_after_a_few_lookups(counting, text):
 def test_a_trace_has_its_own_limit(counting):
     assert len(trace_text(counting, "bank river money bank river", limits=TIGHT).tokens) == 5
     counting.vocabulary.lookups = 0
-    with pytest.raises(TooLargeError) as caught:
+    with too_large(limit=5, size=100_000, setting="max_trace_tokens"):
         trace_text(counting, LONG, limits=TIGHT)
-    assert caught.value.extra == {"limit": 5, "size": 100_000, "setting": "max_trace_tokens"}
     assert counting.vocabulary.lookups < 20
 
 
@@ -401,9 +380,3 @@ def test_a_share_replaces_that_of_the_model(tmp_path, share):
     # The context in features is the one before the share of the static vector is added.
     own = ask_one(model, text, include=include)
     assert as_bits(given.arrays["features"]) == as_bits(own.arrays["features"])
-
-
-def test_a_share_of_a_model_without_one_is_rejected(plain):
-    with pytest.raises(InvalidError) as caught:
-        ask(plain, ["apple"], share=0.5)
-    assert [one.pointer for one in caught.value.errors] == ["/share"]

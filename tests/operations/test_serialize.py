@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import zipfile
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -22,14 +21,7 @@ from polyseme.operations.limits import MAX_VALUE_BYTES
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import sentence_parts
 from polyseme.tokenizer import Tokenized
-from tests.operations.calls import (
-    EVERY,
-    arrays_of,
-    ask,
-    document_of,
-    json_of,
-    npz_of,
-)
+from tests.operations.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of, too_large
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
@@ -103,8 +95,8 @@ def test_json_and_npz_have_the_same_numbers(deep, texts):
             assert list(found.shape) == result[part]["shape"]
 
 
-@pytest.mark.parametrize("size", [1, 4, 1 << 17])
-@settings(max_examples=100, deadline=None, derandomize=True)
+@pytest.mark.parametrize("size", [3, 1 << 17])
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(array=ARRAYS)
 def test_any_array_can_be_written_as_numbers_and_as_base64(size, array):
     with pytest.MonkeyPatch.context() as patch:
@@ -166,8 +158,6 @@ def test_an_npz_of_empty_sentences_has_empty_arrays(deep, dtype):
 SIZES = [
     {},
     {"include": EVERY},
-    {"include": EVERY, "heads": "mean"},
-    {"include": EVERY, "layers": "last"},
     {"include": EVERY, "layers": [0], "heads": "mean"},
     {"include": ["static"]},
     {"include": ["values"]},
@@ -267,8 +257,8 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
 
 def test_the_pairs_of_tokens_times_heads_and_layers_are_limited(deep):
     texts = ["bank river money", "bank zebra"]
-    for limit, fits in (((9 + 4) * 2 * 3, True), ((9 + 4) * 2 * 3 - 1, False)):
-        with nullcontext() if fits else pytest.raises(TooLargeError) as caught:
-            tokenize(deep, texts, EncodeOptions(), replace(LIMITS, max_pairs=limit))
-    assert caught.value.members()["size"] == 78
+    size = (9 + 4) * 2 * 3
+    tokenize(deep, texts, EncodeOptions(), replace(LIMITS, max_pairs=size))
+    with too_large(setting="max_pairs", limit=size - 1, size=size):
+        tokenize(deep, texts, EncodeOptions(), replace(LIMITS, max_pairs=size - 1))
     tokenize(deep, texts, EncodeOptions(include=["static"]), replace(LIMITS, max_pairs=1))

@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from polyseme.engine.layers import IDENTITY, FeedForward, Residual
-from polyseme.errors import InvalidError, TooLargeError
+from polyseme.errors import TooLargeError
 from polyseme.operations.trace import FLOAT64_BYTES, TraceRequest, WeightsRequest, trace
-from tests.operations.calls import EVERY, ask_one, trace_text
+from tests.operations.calls import EVERY, ask_one, rejected, trace_text
 from tests.tiny import LIMITS, deep_model, full_layer, projection
 
 N, D, K, V = 3, 5, 2, 7
@@ -64,11 +64,8 @@ MISMATCHES = [
 
 @pytest.mark.parametrize(("request_of", "pointer", "message"), MISMATCHES)
 def test_mismatched_shapes_are_rejected_with_a_pointer(request_of, pointer, message):
-    with pytest.raises(InvalidError) as caught:
+    with rejected(pointer, message):
         trace(None, request_of, LIMITS)
-    (error,) = caught.value.errors
-    assert error.pointer == pointer
-    assert message in error.message
 
 
 def test_a_transposed_weight_multiplies_column_vectors_by_hand():
@@ -78,23 +75,6 @@ def test_a_transposed_weight_multiplies_column_vectors_by_hand():
     assert steps_of(TraceRequest(**given))["queries"].tolist() == [[23, 34]]
     columns = TraceRequest(**given, convention="column")
     assert steps_of(columns)["queries"].tolist() == [[17, 39]]
-
-
-def test_each_head_is_the_attention_of_its_columns():
-    arrays = projected(heads=3)
-    whole = steps_of(arrays)
-    for head in range(3):
-        columns = {"queries": (2 * head, 2), "keys": (2 * head, 2), "values": (7 * head, 7)}
-        of_head = {
-            name: [row[start : start + width] for row in getattr(arrays, name)]
-            for name, (start, width) in columns.items()
-        }
-        alone = steps_of(TraceRequest(tokens=arrays.tokens, **of_head))
-        assert [*alone, "concatenation"] == list(whole)
-        joined = np.array(whole["concatenation"])[:, 7 * head : 7 * head + 7]
-        np.testing.assert_array_equal(joined, whole["context"][head])
-        for name, values in alone.items():
-            np.testing.assert_allclose(whole[name][head], values, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -131,11 +111,20 @@ def test_the_steps_are_the_arithmetic_of_attention(heads, scale, convention):
         "concatenation": joined[None],
         "output": (joined @ np.array(given.output))[None],
     }
+    matrices_of = {
+        name: array.transpose(1, 0, 2).reshape(N, -1).tolist()
+        for name, array in (("queries", q), ("keys", k), ("values", v))
+    }
+    alone = TraceRequest(tokens=["a"] * N, **matrices_of, heads=heads, scale=scale)
+    from_matrices = steps_of(alone)
     if not scale:
         del expected["scaled_scores"]
     if heads == 1:
         del expected["concatenation"]
     assert list(steps) == list(expected)
+    assert list(from_matrices) == [*expected][1:-1]
+    for name, values in from_matrices.items():
+        np.testing.assert_allclose(values, steps[name], rtol=0, atol=1e-12)
     for name, values in expected.items():
         by_head = heads > 1 and name not in {"embeddings", "concatenation", "output"}
         found = steps[name] if by_head else steps[name][None]
@@ -154,13 +143,8 @@ def trace_of(model, layer, text=TEXT, limits=LIMITS):
 def test_a_trace_agrees_with_the_engine_in_float32(deep, layer):
     arrays = ask_one(deep, TEXT, include=EVERY).arrays
     steps = trace_of(deep, layer)
-    for part, name in (
-        ("attention", "weights"),
-        ("scores", "scores"),
-        ("queries", "queries"),
-        ("keys", "keys"),
-        ("values", "values"),
-    ):
+    for part in ("attention", "scores", "queries", "keys", "values"):
+        name = "weights" if part == "attention" else part
         assert steps[name].dtype == np.float64
         np.testing.assert_allclose(arrays[part][layer], steps[name], rtol=1e-5, atol=1e-5)
     last = trace_of(deep, 1)["contextual"]
@@ -173,16 +157,19 @@ def test_the_step_visible_has_0_for_masked_keys(deep):
     assert s["visible"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 0, 1], [1, 1, 0, 0]]
 
 
+def test_steps_have_their_operands_and_factors(deep):
+    steps = {step.name: step for step in trace_text(deep, TEXT, 1).steps}
+    assert (steps["scores"].operands, steps["scores"].factors) == (["queries", "keys"], [])
+    residual = steps["residual"]
+    assert residual.operands == ["output", "embeddings", "position"]
+    assert residual.factors == [1, 0.5, 0.25]  # of `deep_model`
+
+
 def test_a_missing_layer_is_rejected(deep, plain):
-    for model, layer, message in [
-        (deep, 2, "the model's layers are 0 to 1"),
-        (deep, 64, "the model's layers are 0 to 1"),
-        (plain, 1, "the model has one layer, 0"),
-    ]:
-        with pytest.raises(InvalidError) as caught:
-            trace_text(model, TEXT, layer, limits=LIMITS)
-        (error,) = caught.value.errors
-        assert (error.pointer, error.message) == ("/layer", message)
+    with rejected("/layer", "the model's layers are 0 to 1"):
+        trace_text(deep, TEXT, 2)
+    with rejected("/layer", "the model has one layer, 0"):
+        trace_text(plain, TEXT, 1)
 
 
 def check_limits(call):

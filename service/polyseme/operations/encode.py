@@ -193,7 +193,7 @@ def tokenize(
         total += len(sentence.words)
         if options.phrases:
             joined = tokenizer.join(sentence.tokens, options.case, sentence.text)
-            sentence = Tokenized(joined, sentence.truncated, sentence.text)
+            sentence = sentence._replace(words=joined)
         sentences.append(sentence)
     if not set(options.include) <= {"static"}:
         heads = model.manifest.heads * len(model.layers)

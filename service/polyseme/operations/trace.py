@@ -169,22 +169,14 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
             steps = trace_layer(model.sentence(words), model.layers, layer)
             record_token_counts([Tokenized(words)])
             tokens = [word.text for word in words]
-    values = ((step, np.ascontiguousarray(step.values)) for step in steps)
-    return Trace(
-        tokens,
-        [
-            TraceStep(
-                step.name,
-                step.formula,
-                [*array.shape],
-                array,
-                step.operation,
-                [*step.operands],
-                [*step.factors],
-            )
-            for step, array in values
-        ],
-    )
+    return Trace(tokens, [*map(_as_result, steps)])
+
+
+def _as_result(step: Step) -> TraceStep:
+    array = np.ascontiguousarray(step.values)
+    operands, factors = [*step.operands], [*step.factors]
+    shape = [*array.shape]
+    return TraceStep(step.name, step.formula, shape, array, step.operation, operands, factors)
 
 
 def trace_parts(result: Trace) -> Iterator[bytes]:
