@@ -40,31 +40,23 @@ def bundled():
     return LocalModel.of()
 
 
-def computed(model, texts):
+def computed(model):
     """The contextual vectors with the current number of threads."""
-    return [one.arrays["contextual"] for one in encode(model, texts)]
+    return [one.arrays["contextual"] for one in encode(model, LONG)]
 
 
-def same(found, expected):
-    return all(map(np.array_equal, found, expected))
+def test_results_have_the_bits_of_one_thread(bundled):
+    def results():
+        pairs = [(" ".join(LONG[0]), "river"), (" ".join(LONG[1]), "lends")]
+        sentences = [*bundled.encode(LONG), *bundled.encode_each(LONG)]
+        return [*sentences, bundled.embed(LONG), bundled.compare(pairs)]
 
-
-@pytest.mark.parametrize("method", ["encode", "encode_each"])
-def test_long_sentences_have_the_bits_of_one_thread(bundled, method):
-    many = computed(bundled.model, LONG)
+    many = computed(bundled.model)
     with threadpool_limits(1, "blas"):
-        one = computed(bundled.model, LONG)
-    assert same([sentence.contextual for sentence in getattr(bundled, method)(LONG)], one)
-    if same(many, one):
+        one, expected = computed(bundled.model), results()
+    require_same(results(), expected)
+    if all(map(np.array_equal, many, one)):
         pytest.skip("the BLAS of this machine sums in the same order with two threads")
-
-
-def test_embed_and_compare_use_one_thread(bundled):
-    given = [(" ".join(LONG[0]), "river"), (" ".join(LONG[1]), "lends")]
-    with threadpool_limits(1, "blas"):
-        vectors, comparison = bundled.embed(LONG), bundled.compare(given)
-    require_same(bundled.embed(LONG), vectors)
-    require_same(bundled.compare(given), comparison)
 
 
 @pytest.mark.parametrize("set_in_main_thread", [False, True])

@@ -67,14 +67,13 @@ def vectors_for(request):
     return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(count))))
 
 
-def sent_by(kind, texts, respond=vectors_for, **options):
+def sent_by(texts, respond=vectors_for, **options):
     """The texts of each request of `embed`."""
     with scripted_server(respond) as server:
-        call(kind, server.url, "embed", texts, client={"concurrency": 1, **options})
+        call(Client, server.url, "embed", texts, client={"concurrency": 1, **options})
         return [orjson.loads(request.body)["input"] for request in server.requests]
 
 
-@both_clients
 @pytest.mark.parametrize(
     ("texts", "options", "batches"),
     [
@@ -88,8 +87,8 @@ def sent_by(kind, texts, respond=vectors_for, **options):
         (["a", ["b", "c"], ("d",), "e"], {}, [["a"], [["b", "c"], ["d"]], ["e"]]),
     ],
 )
-def test_batches_are_filled_to_the_limits_with_texts_of_one_kind(kind, texts, options, batches):
-    assert sent_by(kind, texts, **options) == batches
+def test_batches_are_filled_to_the_limits_with_texts_of_one_kind(texts, options, batches):
+    assert sent_by(texts, **options) == batches
 
 
 @pytest.mark.parametrize("setting", ["max_sentences", "max_tokens"])
@@ -102,7 +101,7 @@ def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
             return vectors_for(request)
         return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
 
-    assert sent_by(Client, ["aaaaaaa", ""], respond) == [["aaaaaaa", ""], ["aaaaaaa"], [""]]
+    assert sent_by(["aaaaaaa", ""], respond) == [["aaaaaaa", ""], ["aaaaaaa"], [""]]
 
 
 class ConcurrentRequests:
@@ -123,7 +122,6 @@ class ConcurrentRequests:
         return vectors_for(request)
 
 
-@both_clients
 @pytest.mark.parametrize(
     ("option", "value", "error"),
     [
@@ -136,9 +134,9 @@ class ConcurrentRequests:
         *((option, 5, TypeError) for option in ("key", "proxy", "tls")),
     ],
 )
-def test_an_invalid_option_is_named(kind, option, value, error):
+def test_an_invalid_option_is_named(option, value, error):
     with pytest.raises(error, match=f"`{option}`"):
-        kind("https://localhost:8000", **{option: value})
+        Client("https://localhost:8000", **{option: value})
 
 
 @both_clients

@@ -47,12 +47,11 @@ def test_each_row_belongs_to_a_spacy_token():
     assert [getattr(unencoded[0]._, name) for name in names] == [None] * 3
 
 
-@pytest.mark.parametrize("text", ["", "  ", "\n\n \t"])
-def test_a_document_without_words_is_accepted(text):
-    doc = pipeline("sentencizer")(text)
-    assert doc.tensor.shape == (len(doc), D)
-    assert not doc.tensor.any()
-    assert doc._.attention is None
+def test_a_document_without_words_is_accepted():
+    for doc in pipeline("sentencizer").pipe(["", "\n\n \t"]):
+        assert doc.tensor.shape == (len(doc), D)
+        assert not doc.tensor.any()
+        assert doc._.attention is None
 
 
 def test_a_document_is_encoded_by_sentence_if_it_has_sentences(deep):
@@ -72,7 +71,7 @@ def test_the_whole_document_is_encoded_on_request(deep):
         assert np.array_equal(nlp("river bank . money bank .").tensor, whole.contextual)
 
 
-@pytest.mark.parametrize("layer", [0, 1, None])
+@pytest.mark.parametrize("layer", [0, None])
 def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
     nlp = pipeline(attention="heads", layer=layer)
     shown = f"Contextualizer({deep!r}, vectors='contextual')"
@@ -149,7 +148,7 @@ def test_the_error_handler_gets_the_failed_batch():
     assert (name, doc.text, type(error)) == ("polyseme", "qzx", UnknownWordError)
 
 
-@pytest.mark.parametrize("kind", ["static", "contextual", "features", None])
+@pytest.mark.parametrize("kind", ["contextual", None])
 def test_the_setting_vectors_selects_the_vector_of_a_token(deep, kind):
     nlp, unhooked = spacy.blank("en"), spacy.blank("en")
     selected = {} if kind is None else {"vectors": kind}  # features by default

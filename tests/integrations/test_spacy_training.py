@@ -153,11 +153,6 @@ def test_the_documented_configuration_trains_a_tagger_and_a_recognizer(tmp_path)
             assert [(one.text, one.label_) for one in doc.ents] == [("bank", label)]
 
 
-def test_a_tagger_on_static_vectors_cannot_tell_the_two_banks_apart():
-    nlp = trained(page_config("tagger", vectors="static"), updates=20)
-    assert len({nlp(text)[-1].tag_ for text, _ in SENSES}) == 1
-
-
 def test_the_layer_can_be_combined_with_hashed_attributes():
     hashed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM", "SHAPE"],
               "rows": [50, 50], "include_static_vectors": False}  # fmt: skip
