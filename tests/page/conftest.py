@@ -113,7 +113,7 @@ def visit(open_page: Open) -> Open:
 
 @pytest.fixture(scope="package")
 def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
-    """A service with tiny models: every kind of layer, many heads, subwords, Hebrew words."""
+    """A service with tiny models: every kind of layer, subwords, Hebrew words."""
     folder = tmp_path_factory.mktemp("models")
     noise = normal(np.random.default_rng(3), len(WORDS))
     ramp = np.linspace(-1, 1, len(WORDS)).astype(np.float32)
@@ -122,9 +122,6 @@ def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx
     norm = full_layer(3).attention_norm
     bare = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
     write_tiny(folder / "deep", layers=[full_layer(1), full_layer(2)], word_bias=noise)
-    heads = Scoring(True, "other-words", normal(np.random.default_rng(1), 12, 13))
-    many = [full_layer(seed, heads=12, scoring=heads) for seed in range(12)]
-    write_tiny(folder / "many", layers=many)
     write_tiny(folder / "parts", subwords=SUBWORDS)
     write_tiny(folder / "small", words=("apple", "bank"), vectors=VECTORS[:2], cased=False)
     write_tiny(folder / "hebrew", words=HEBREW, vectors=VECTORS[:3] + 0.5)
