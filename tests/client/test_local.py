@@ -106,3 +106,10 @@ def test_sentences_over_the_limit_are_rejected_unless_it_is_raised(monkeypatch):
     assert len(polyseme.load(max_sentence_tokens=1025).encode([text])[0].tokens) == 1025
     monkeypatch.setenv("POLYSEME_MAX_SENTENCE_TOKENS", "1025")
     assert len(polyseme.load().encode([text])[0].tokens) == 1025
+
+
+def test_the_pooling_of_the_environment_is_the_default(monkeypatch):
+    expected = polyseme.load().embed(["the river bank"], pooling="mean")
+    assert not np.array_equal(polyseme.load().embed(["the river bank"]), expected)
+    monkeypatch.setenv("POLYSEME_POOLING", "mean")
+    assert np.array_equal(polyseme.load().embed(["the river bank"]), expected)
