@@ -1,6 +1,8 @@
 """What the views have in common: they open, fit, are accessible, report errors and save results."""
 
+import json
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +19,6 @@ from tests.page.driver import (
     APPLE_WORDS,
     BANKS,
     EIGHT,
-    LONG_TEXT,
     LONG_WORD,
     PLAIN,
     SMALL,
@@ -32,9 +33,9 @@ slow = pytest.mark.slow
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_opens_and_shows_its_result(open_page: Open, view: str) -> None:
+def test_a_view_opens_and_shows_its_result(visit: Open, view: str) -> None:
     title, result = VIEWS[view]
-    reader = open_page(f"#{view}")
+    reader = visit(f"#{view}")
     assert reader.page.title() == f"{title} · Polyseme"
     assert reader.page.get_by_role("heading", level=2).text_content() == title
     assert reader.page.locator(result).first.is_visible()
@@ -43,20 +44,17 @@ def test_a_view_opens_and_shows_its_result(open_page: Open, view: str) -> None:
 STATES: dict[str, Sequence[str]] = {
     "attention": [
         "#attention",
-        "#attention?picture=lines&head=2&word=4",
-        address("attention", text=LONG_TEXT),
         address("attention", text=f"river {LONG_WORD}", picture="lines"),
         address("attention", text="river qqzx Zebra"),
     ],
     "compare": [
         compare_address(EIGHT),
-        compare_address([("left " * 300 + "bank" + " right" * 300, "bank"), BANKS[1]]),
-        compare_address([(f"River {LONG_WORD * 4}", LONG_WORD * 4), BANKS[1]]),
+        compare_address([("left " * 300 + LONG_WORD * 4 + " right" * 300, "left"), BANKS[1]]),
     ],
     "senses": ["#senses?senses=4&point=2", "#senses"],
     "steps": [
-        steps_address(example=5, cell="weights:5:3"),
-        sentence_address("the bank of the river", cell="weights:1:2"),
+        steps_address(example=3, cell="weights:1:2"),
+        sentence_address("river bank", cell="weights:1:0"),
         steps_address({**SMALL, "heads": 3}),
         steps_address({**PLAIN, "tokens": [LONG_WORD, "b"]}),
     ],
@@ -104,7 +102,8 @@ def test_the_saved_response_is_that_of_the_shown_command(visit: Open, tmp_path: 
     reader = visit("#models")
     for fragment in COMMANDS:
         reader.go(fragment)
-        assert reader.saved_json(tmp_path) == reader.run_command(), fragment
+        output = subprocess.check_output(["bash", "-c", reader.command()], timeout=60)
+        assert reader.saved_json(tmp_path) == json.loads(output), fragment
         assert '"model"' not in reader.command()
 
 
@@ -137,7 +136,7 @@ def test_a_saved_figure_has_the_shapes_and_texts_that_are_shown(
     assert [list(one) for one in found[3:]] == shown
     assert set(labels) <= {text for _, text in found}
     picture = imread(reader.saved(place.get_by_role("button", name="Save PNG"), tmp_path))
-    assert len(np.unique(picture.reshape(-1, 4), axis=0)) > 20
+    assert len(np.unique(picture[..., :3] @ [1, 3, 9])) > 20
 
 
 ERRORS = [
@@ -296,13 +295,9 @@ RESULTS = {
 
 
 @slow
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_the_result_is_in_the_window_without_scrolling(
-    open_page: Open, width: int, height: int
-) -> None:
-    reader = open_page("#models", service="several", width=width)
-    reader.resize(width, height)
+def test_the_result_is_in_the_window_of_a_phone_without_scrolling(visit: Open) -> None:
+    reader = visit("#models", service="several", width=390)
     for view, result in RESULTS.items():
         reader.go(f"#{view}")
         box = reader.page.locator(result).first.bounding_box()
-        assert box["y"] + box["height"] <= height, view
+        assert box["y"] + box["height"] <= 844, view
