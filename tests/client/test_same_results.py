@@ -57,7 +57,7 @@ def call_all(local, remote, url, method, *args, **kwargs):
 def test_sentences_are_the_same(local, remote, url, options):
     texts = [*TEXTS, *WORDS, "bank"]
     found = call_all(local, remote, url, "encode", texts, **options)
-    assert len(found) == len(texts)
+    require_same([*local.encode_each(texts, **options)], found)
 
 
 def test_a_long_sentence_is_truncated_in_the_same_way(local, url):
