@@ -31,6 +31,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     f"--disable-features={','.join(OFF)}",
 ]
+KEY = "a-key-of-this-test"
 ONLY_VIOLATIONS = {"resultTypes": ["violations"]}
 """axe-core then describes no element that passes, which takes longest."""
 RESIZED = """async (width) => {

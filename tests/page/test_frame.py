@@ -4,13 +4,10 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.conftest import Serve
 from tests.page.conftest import Open
-from tests.page.driver import VIEWS
+from tests.page.driver import KEY, VIEWS
 
 pytestmark = pytest.mark.slow
-
-KEY = "a-key-of-this-test"
 
 
 def test_the_view_in_the_address_is_shown_else_the_first(open_page: Open) -> None:
@@ -68,11 +65,6 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) 
     assert reader.page.evaluate(COLORS) == light
     reader.theme("system")
     assert reader.page.evaluate(COLORS) == dark
-
-
-@pytest.fixture(scope="module")
-def locked(serve: Serve) -> httpx.Client:
-    return serve(api_keys=KEY, workers=1)
 
 
 def test_a_key_is_requested_used_and_never_shown(open_page: Open) -> None:

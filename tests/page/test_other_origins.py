@@ -1,14 +1,10 @@
 """Pages of other origins in a real browser: only listed origins may send requests."""
 
-import threading
-from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.conftest import Serve
+from tests.page.driver import KEY
 
 pytestmark = pytest.mark.slow
 
@@ -32,21 +28,6 @@ FETCH = """async ([address, key]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    """The port of a server of pages, which has one origin for each of its names."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture(scope="module")
-def service(serve: Serve, port: int) -> httpx.Client:
-    return serve(cors_origins=f"http://127.0.0.1:{port}", api_keys="a-key", workers=1)
-
-
 def fetched(browser: Browser, origin: str, service: httpx.Client, key: str) -> dict:
     with browser.new_context() as context:
         page = context.new_page()
@@ -56,24 +37,24 @@ def fetched(browser: Browser, origin: str, service: httpx.Client, key: str) -> d
 
 
 def test_a_page_of_a_listed_origin_reads_responses_and_errors(
-    browser: Browser, service: httpx.Client, port: int
+    browser: Browser, locked: httpx.Client, port: int
 ) -> None:
     listed = f"http://127.0.0.1:{port}"
-    accepted = fetched(browser, listed, service, "a-key")
+    accepted = fetched(browser, listed, locked, KEY)
     assert accepted["status"] == 200
     assert [one["text"] for one in accepted["document"]["results"][0]["tokens"]][-1] == "river"
     assert accepted["seen"]["X-Request-ID"] == "request-of-a-page"
     assert accepted["seen"]["Server-Timing"].startswith("wait;dur=")
     assert accepted["seen"]["Content-Security-Policy"] is None
-    rejected = fetched(browser, listed, service, "no-key")
+    rejected = fetched(browser, listed, locked, "no-key")
     assert (rejected["status"], rejected["document"]["code"]) == (401, "unauthorised")
     assert rejected["document"]["request_id"] == "request-of-a-page"
 
 
 def test_a_page_of_another_origin_reads_nothing(
-    browser: Browser, service: httpx.Client, client: httpx.Client, port: int
+    browser: Browser, locked: httpx.Client, client: httpx.Client, port: int
 ) -> None:
     other = f"http://localhost:{port}"
-    assert fetched(browser, other, service, "a-key") == {"failed": "TypeError"}
+    assert fetched(browser, other, locked, KEY) == {"failed": "TypeError"}
     # A service without a list allows no origin, not even another port of its own host.
     assert fetched(browser, f"http://127.0.0.1:{port}", client, "any") == {"failed": "TypeError"}
