@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import polyseme
 from polyseme.client import LocalModel
 from polyseme.client.local import SINGLE_THREAD
-from polyseme.errors import TooLargeError
+from polyseme.errors import ModelFolderError, TooLargeError
 from polyseme.operations.encode import encode
 from tests.client.equality import require_same
 
@@ -113,3 +113,14 @@ def test_the_pooling_of_the_environment_is_the_default(monkeypatch):
     assert not np.array_equal(polyseme.load().embed(["the river bank"]), expected)
     monkeypatch.setenv("POLYSEME_POOLING", "mean")
     assert np.array_equal(polyseme.load().embed(["the river bank"]), expected)
+
+
+def test_a_saved_model_is_loaded_by_its_name(local, tmp_path):
+    local.save("copy", models_dir=tmp_path)
+    (sentence,) = polyseme.load("copy", tmp_path).encode(["river bank"])
+    require_same(sentence, local.encode(["river bank"])[0])
+    for name, message in {"wiki-en": "bundled", "a/b": "separators", "copy": "exists"}.items():
+        with pytest.raises(ModelFolderError, match=message):
+            local.save(name, models_dir=tmp_path)
+    with pytest.raises(TypeError, match="must be a string"):
+        LocalModel.of(5)

@@ -218,6 +218,7 @@ REJECTED = [
     ("neighbors", ([],), {}, "/vector"),
     ("neighbors", ("\ud800",), {}, "/word"),
     ("neighbors", ([[1, 2]],), {}, "/vector"),
+    ("neighbors", (["bank"],), {}, "/vector"),
     ("neighbors", ([np.nan] * 5,), {}, "/vector"),
     ("neighbors", ("bank",), {"positive": ["bank"]}, ""),
     ("neighbors", (), {"negative": ["bank", [1.0, 2.0]]}, "/negative/1"),
