@@ -37,7 +37,7 @@ def test_a_client_takes_a_transport_in_place_of_a_connection(app, local):
         other.encode(TEXTS)
 
 
-def test_connecting_has_a_limit_of_its_own_and_waiting_for_a_connection_none():
+def test_connecting_has_its_own_limit_and_waiting_for_a_connection_none():
     def respond(request):
         limits.append(request.extensions["timeout"])
         return httpx.Response(200, json={"neighbors": [], "resolution": None})
