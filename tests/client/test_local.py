@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import polyseme
 from polyseme.client import LocalModel
 from polyseme.client.local import SINGLE_THREAD
-from polyseme.errors import TooLargeError
+from polyseme.errors import ModelFolderError, TooLargeError
 from polyseme.operations.encode import encode
 from tests.client.equality import require_same
 
@@ -40,31 +40,23 @@ def bundled():
     return LocalModel.of()
 
 
-def computed(model, texts):
+def computed(model):
     """The contextual vectors with the current number of threads."""
-    return [one.arrays["contextual"] for one in encode(model, texts)]
+    return [one.arrays["contextual"] for one in encode(model, LONG)]
 
 
-def same(found, expected):
-    return all(map(np.array_equal, found, expected))
+def test_results_have_the_bits_of_one_thread(bundled):
+    def results():
+        pairs = [(" ".join(LONG[0]), "river"), (" ".join(LONG[1]), "lends")]
+        sentences = [*bundled.encode(LONG), *bundled.encode_each(LONG)]
+        return [*sentences, bundled.embed(LONG), bundled.compare(pairs)]
 
-
-@pytest.mark.parametrize("method", ["encode", "encode_each"])
-def test_long_sentences_have_the_bits_of_one_thread(bundled, method):
-    many = computed(bundled.model, LONG)
+    many = computed(bundled.model)
     with threadpool_limits(1, "blas"):
-        one = computed(bundled.model, LONG)
-    assert same([sentence.contextual for sentence in getattr(bundled, method)(LONG)], one)
-    if same(many, one):
+        one, expected = computed(bundled.model), results()
+    require_same(results(), expected)
+    if all(map(np.array_equal, many, one)):
         pytest.skip("the BLAS of this machine sums in the same order with two threads")
-
-
-def test_embed_and_compare_use_one_thread(bundled):
-    given = [(" ".join(LONG[0]), "river"), (" ".join(LONG[1]), "lends")]
-    with threadpool_limits(1, "blas"):
-        vectors, comparison = bundled.embed(LONG), bundled.compare(given)
-    require_same(bundled.embed(LONG), vectors)
-    require_same(bundled.compare(given), comparison)
 
 
 @pytest.mark.parametrize("set_in_main_thread", [False, True])
@@ -114,3 +106,21 @@ def test_sentences_over_the_limit_are_rejected_unless_it_is_raised(monkeypatch):
     assert len(polyseme.load(max_sentence_tokens=1025).encode([text])[0].tokens) == 1025
     monkeypatch.setenv("POLYSEME_MAX_SENTENCE_TOKENS", "1025")
     assert len(polyseme.load().encode([text])[0].tokens) == 1025
+
+
+def test_the_pooling_of_the_environment_is_the_default(monkeypatch):
+    expected = polyseme.load().embed(["the river bank"], pooling="mean")
+    assert not np.array_equal(polyseme.load().embed(["the river bank"]), expected)
+    monkeypatch.setenv("POLYSEME_POOLING", "mean")
+    assert np.array_equal(polyseme.load().embed(["the river bank"]), expected)
+
+
+def test_a_saved_model_is_loaded_by_its_name(local, tmp_path):
+    local.save("copy", models_dir=tmp_path)
+    (sentence,) = polyseme.load("copy", tmp_path).encode(["river bank"])
+    require_same(sentence, local.encode(["river bank"])[0])
+    for name, message in {"wiki-en": "bundled", "a/b": "separators", "copy": "exists"}.items():
+        with pytest.raises(ModelFolderError, match=message):
+            local.save(name, models_dir=tmp_path)
+    with pytest.raises(TypeError, match="must be a string"):
+        LocalModel.of(5)

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from itertools import islice
 
 import httpx
@@ -10,7 +9,7 @@ import orjson
 import pytest
 
 from polyseme.client import AsyncClient, Client
-from polyseme.errors import InvalidError, TooLargeError
+from polyseme.errors import TooLargeError
 from tests.client.conftest import both_clients, call
 from tests.client.equality import require_same
 from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
@@ -67,14 +66,13 @@ def vectors_for(request):
     return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(count))))
 
 
-def sent_by(kind, texts, respond=vectors_for, **options):
+def sent_by(texts, respond=vectors_for, **options):
     """The texts of each request of `embed`."""
     with scripted_server(respond) as server:
-        call(kind, server.url, "embed", texts, client={"concurrency": 1, **options})
+        call(Client, server.url, "embed", texts, client={"concurrency": 1, **options})
         return [orjson.loads(request.body)["input"] for request in server.requests]
 
 
-@both_clients
 @pytest.mark.parametrize(
     ("texts", "options", "batches"),
     [
@@ -88,8 +86,8 @@ def sent_by(kind, texts, respond=vectors_for, **options):
         (["a", ["b", "c"], ("d",), "e"], {}, [["a"], [["b", "c"], ["d"]], ["e"]]),
     ],
 )
-def test_batches_are_filled_to_the_limits_with_texts_of_one_kind(kind, texts, options, batches):
-    assert sent_by(kind, texts, **options) == batches
+def test_batches_are_filled_to_the_limits_with_texts_of_one_kind(texts, options, batches):
+    assert sent_by(texts, **options) == batches
 
 
 @pytest.mark.parametrize("setting", ["max_sentences", "max_tokens"])
@@ -102,7 +100,7 @@ def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
             return vectors_for(request)
         return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
 
-    assert sent_by(Client, ["aaaaaaa", ""], respond) == [["aaaaaaa", ""], ["aaaaaaa"], [""]]
+    assert sent_by(["aaaaaaa", ""], respond) == [["aaaaaaa", ""], ["aaaaaaa"], [""]]
 
 
 class ConcurrentRequests:
@@ -123,7 +121,6 @@ class ConcurrentRequests:
         return vectors_for(request)
 
 
-@both_clients
 @pytest.mark.parametrize(
     ("option", "value", "error"),
     [
@@ -136,9 +133,9 @@ class ConcurrentRequests:
         *((option, 5, TypeError) for option in ("key", "proxy", "tls")),
     ],
 )
-def test_an_invalid_option_is_named(kind, option, value, error):
+def test_an_invalid_option_is_named(option, value, error):
     with pytest.raises(error, match=f"`{option}`"):
-        kind("https://localhost:8000", **{option: value})
+        Client("https://localhost:8000", **{option: value})
 
 
 @both_clients
@@ -163,19 +160,6 @@ def test_results_keep_the_order_of_the_texts(url, local, kind):
         require_same(each, expected)
 
 
-def test_waiting_for_another_call_does_not_count_towards_the_timeout():
-    def slow(_):
-        time.sleep(0.25)  # the ten calls take longer than the timeout, each one does not
-        return ScriptedResponse(body=b'{"neighbors": [], "resolution": null}')
-
-    async def ask(url):
-        async with AsyncClient(url, concurrency=1, timeout=1.5, retries=0) as client:
-            return await asyncio.gather(*(client.neighbors("bank") for _ in range(10)))
-
-    with scripted_server(slow) as server:
-        assert asyncio.run(ask(server.url)) == [[]] * 10
-
-
 @pytest.fixture
 def statuses(monkeypatch):
     """The statuses of all responses. A service counts them only after it has sent them."""
@@ -191,12 +175,11 @@ def statuses(monkeypatch):
     return received
 
 
-@pytest.mark.parametrize("method", ["encode", "embed"])
-def test_a_rejected_batch_is_halved_and_later_ones_are_smaller(url, local, statuses, method):
+def test_a_rejected_batch_is_halved_and_later_ones_are_smaller(url, local, statuses):
     texts = ["river bank", "Apple apple bank end"] * 100  # 600 tokens; the limit is 60
     with Client(url, batch_sentences=1000, concurrency=1) as client:
         for _ in range(2):
-            require_same(getattr(client, method)(texts), getattr(local, method)(texts))
+            require_same(client.encode(texts), local.encode(texts))
     # Only the first: the next has as many sentences as the response named, and 60 tokens.
     assert statuses.count(413) == 1
 
@@ -218,12 +201,3 @@ def test_an_oversized_response_is_requested_again_in_halves(url, local):
         require_same(client.encode(texts, **options), local.encode(texts, **options))
     with Client(url, max_answer_bytes=100) as client, pytest.raises(TooLargeError):
         client.encode(texts, **options)
-
-
-def test_an_error_points_to_its_text_among_all(url):
-    texts = ["river bank"] * 100
-    texts[73] = "bank zzz"
-    with Client(url, batch_sentences=7) as client, pytest.raises(InvalidError) as caught:
-        client.encode(texts, oov="error")
-    assert [one.pointer for one in caught.value.errors] == ["/input/73"]
-    assert "zzz. `texts[73]`: token 1 is not in the vocabulary. " in str(caught.value)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from polyseme.client.local import LocalModel
-from polyseme.integrations import forget
+from polyseme.integrations import forget, spacy
 from polyseme.models.reader import read_model
 from tests.tiny import deep_model, tiny_model
 
@@ -36,3 +36,22 @@ def deep(plain, models, monkeypatch):  # noqa: ARG001 - replaces the variable of
     """Let the name `tiny` mean the model with weights, and return it."""
     monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models / "deep"))
     return LocalModel(read_model(models / "deep/tiny"))
+
+
+class Recording(LocalModel):
+    """A model that records the texts of each call."""
+
+    calls: list
+
+    def encode(self, texts, **options):
+        self.calls.append([" ".join(text) for text in texts])
+        return super().encode(texts, **options)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The texts of each call of the encoder."""
+    encoder = Recording.of("tiny")
+    encoder.calls = []
+    monkeypatch.setattr(spacy, "open_encoder", lambda *_: encoder)
+    return encoder.calls

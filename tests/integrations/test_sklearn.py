@@ -5,10 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_transformer
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.compose import make_column_transformer
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
 
@@ -126,9 +123,10 @@ def test_a_data_frame_is_returned_on_request():
     assert list(frame.columns) == ["contextualvectorizer0", "contextualvectorizer1"]
     assert list(frame.index) == ["a", "b"]
     assert np.array_equal(frame, vectorizer(dimensions=2).transform(["river bank", "qzx"]))
-    columns = make_column_transformer((framed, "text"), remainder="passthrough")
-    beside = columns.set_output(transform="pandas").fit_transform(table)
-    assert list(beside.columns)[-1] == "remainder__number"
+    columns = make_column_transformer((vectorizer(), "text"), remainder="passthrough").fit(table)
+    assert np.array_equal(columns.transform(table)[:, -1], table["number"])
+    names = [f"contextualvectorizer__contextualvectorizer{n}" for n in range(D)]
+    assert columns.get_feature_names_out().tolist() == [*names, "remainder__number"]
     with pytest.raises(TypeError, match="one column of texts"):
         framed.transform(table[["text"]])
 
@@ -141,24 +139,3 @@ def test_clones_and_pickles_give_the_same_vectors_and_contain_no_model():
     for copy in (clone(fitted), pickle.loads(pickled)):
         assert copy.get_params() == fitted.get_params()
         assert np.array_equal(copy.transform(TEXTS), expected)
-
-
-def test_the_vectorizer_works_on_a_column():
-    table = np.array([TEXTS, TEXTS[::-1]], object).T
-    columns = ColumnTransformer([("text", vectorizer(), 1)]).fit(table)
-    assert np.array_equal(columns.transform(table), LocalModel.of("tiny").embed(TEXTS[::-1]))
-    names = [f"text__contextualvectorizer{n}" for n in range(D)]
-    assert columns.get_feature_names_out().tolist() == names
-
-
-SENSES = [
-    *("river bank", "bank river high", "high river bank", "river high bank", "bank river"),
-    *("money bank", "bank money", "apple money bank", "bank money money", "money money bank"),
-]
-
-
-def test_a_pipeline_with_a_classifier_is_cross_validated():
-    labels = np.repeat(["water", "finance"], 5)
-    pipeline = make_pipeline(vectorizer(), LogisticRegression(C=100))
-    assert cross_val_score(pipeline, SENSES, labels, cv=5).tolist() == [1] * 5
-    assert pipeline.fit(SENSES, labels).predict(["river", "money"]).tolist() == ["water", "finance"]

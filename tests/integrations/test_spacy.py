@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import spacy
 
-from polyseme.client.local import LocalModel
 from polyseme.errors import PolysemeError, UnknownWordError
-from polyseme.integrations import spacy as integration
 from tests.integrations.documents import (
     BANK,
     STATIC,
@@ -47,12 +45,11 @@ def test_each_row_belongs_to_a_spacy_token():
     assert [getattr(unencoded[0]._, name) for name in names] == [None] * 3
 
 
-@pytest.mark.parametrize("text", ["", "  ", "\n\n \t"])
-def test_a_document_without_words_is_accepted(text):
-    doc = pipeline("sentencizer")(text)
-    assert doc.tensor.shape == (len(doc), D)
-    assert not doc.tensor.any()
-    assert doc._.attention is None
+def test_a_document_without_words_is_accepted():
+    for doc in pipeline("sentencizer").pipe(["", "\n\n \t"]):
+        assert doc.tensor.shape == (len(doc), D)
+        assert not doc.tensor.any()
+        assert doc._.attention is None
 
 
 def test_a_document_is_encoded_by_sentence_if_it_has_sentences(deep):
@@ -72,7 +69,7 @@ def test_the_whole_document_is_encoded_on_request(deep):
         assert np.array_equal(nlp("river bank . money bank .").tensor, whole.contextual)
 
 
-@pytest.mark.parametrize("layer", [0, 1, None])
+@pytest.mark.parametrize("layer", [0, None])
 def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
     nlp = pipeline(attention="heads", layer=layer)
     shown = f"Contextualizer({deep!r}, vectors='contextual')"
@@ -121,21 +118,12 @@ def test_case_and_unknown_words_are_treated_as_configured():
         pipeline(oov="error")("river qzx")
 
 
-def test_a_batch_is_one_call_with_the_results_of_single_documents(monkeypatch):
-    calls = []
-
-    class Counting(LocalModel):
-        def encode(self, texts, **options):
-            calls.append(len(texts))
-            return super().encode(texts, **options)
-
-    encoder = Counting.of("tiny")
-    monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
+def test_a_batch_is_one_call_with_the_results_of_single_documents(calls):
     texts = ["river bank. the end.", "", "money bank. end.", "apple " * 600]
     nlp = pipeline("sentencizer")
     docs = list(nlp.pipe(texts, batch_size=3))
     # The component encodes one text to check its options; 600 tokens are two chunks.
-    assert calls == [1, 4, 2]
+    assert [len(one) for one in calls] == [1, 4, 2]
     assert [doc.text for doc in docs] == texts
     assert all(same_arrays(doc, nlp(doc.text)) for doc in docs if doc.text)
 
@@ -149,7 +137,7 @@ def test_the_error_handler_gets_the_failed_batch():
     assert (name, doc.text, type(error)) == ("polyseme", "qzx", UnknownWordError)
 
 
-@pytest.mark.parametrize("kind", ["static", "contextual", "features", None])
+@pytest.mark.parametrize("kind", ["contextual", None])
 def test_the_setting_vectors_selects_the_vector_of_a_token(deep, kind):
     nlp, unhooked = spacy.blank("en"), spacy.blank("en")
     selected = {} if kind is None else {"vectors": kind}  # features by default

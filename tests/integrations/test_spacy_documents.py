@@ -46,9 +46,6 @@ def test_a_stored_pipeline_loads_in_a_process_that_imports_only_spacy(tmp_path):
     command = [sys.executable, "-c", RELOADED, tmp_path / "pipeline", tmp_path / "tensor.npy"]
     subprocess.run(command, check=True, cwd=tmp_path)
     assert np.array_equal(np.load(tmp_path / "tensor.npy"), nlp("river bank money").tensor)
-    again = spacy.load(tmp_path / "pipeline")
-    assert again.config["components"]["polyseme"] == nlp.config["components"]["polyseme"]
-    assert same_arrays(again("river bank"), nlp("river bank"))
 
 
 @pytest.mark.usefixtures("deep")

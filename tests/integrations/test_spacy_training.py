@@ -11,10 +11,8 @@ from spacy.training import Example
 from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
-from polyseme.client.local import LocalModel
 from polyseme.errors import UnknownModelError
 from polyseme.integrations import forget
-from polyseme.integrations import spacy as integration
 from tests.integrations.documents import STATIC, TEXT, D
 from tests.pages import section
 
@@ -61,25 +59,6 @@ def test_options_of_the_component_are_options_of_the_layer():
     doc = nlp(TEXT)
     layer = tok2vec(vectors="static", case="exact", oov="zero", context="document", most=2)
     assert np.array_equal(layer.layers[0].predict([doc])[0], STATIC)
-
-
-class Counting(LocalModel):
-    """A model that records the texts of each call."""
-
-    calls: list
-
-    def encode(self, texts, **options):
-        self.calls.append([" ".join(text) for text in texts])
-        return super().encode(texts, **options)
-
-
-@pytest.fixture
-def calls(monkeypatch):
-    """The texts of each call of the encoder."""
-    encoder = Counting.of("tiny")
-    encoder.calls = []
-    monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
-    return encoder.calls
 
 
 def test_training_caches_the_vectors_of_each_text_and_prediction_does_not(calls):
@@ -151,11 +130,6 @@ def test_the_documented_configuration_trains_a_tagger_and_a_recognizer(tmp_path)
             doc = pipeline(text)
             assert doc[-1].tag_ == label and doc[0].tag_ == "X"
             assert [(one.text, one.label_) for one in doc.ents] == [("bank", label)]
-
-
-def test_a_tagger_on_static_vectors_cannot_tell_the_two_banks_apart():
-    nlp = trained(page_config("tagger", vectors="static"), updates=20)
-    assert len({nlp(text)[-1].tag_ for text, _ in SENSES}) == 1
 
 
 def test_the_layer_can_be_combined_with_hashed_attributes():

@@ -2,9 +2,11 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -18,7 +20,7 @@ from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 from tests.conftest import Serve, write_over_bundled
-from tests.page.driver import FLAGS, HEBREW, Reader
+from tests.page.driver import FLAGS, HEBREW, KEY, Reader
 from tests.tiny import SUBWORDS, VECTORS, WORDS, full_layer, normal, write_tiny
 
 CHROMIUM = shutil.which("chromium")
@@ -113,7 +115,7 @@ def visit(open_page: Open) -> Open:
 
 @pytest.fixture(scope="package")
 def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
-    """A service with tiny models: every kind of layer, many heads, subwords, Hebrew words."""
+    """A service with tiny models: every kind of layer, subwords, Hebrew words."""
     folder = tmp_path_factory.mktemp("models")
     noise = normal(np.random.default_rng(3), len(WORDS))
     ramp = np.linspace(-1, 1, len(WORDS)).astype(np.float32)
@@ -122,9 +124,6 @@ def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx
     norm = full_layer(3).attention_norm
     bare = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
     write_tiny(folder / "deep", layers=[full_layer(1), full_layer(2)], word_bias=noise)
-    heads = Scoring(True, "other-words", normal(np.random.default_rng(1), 12, 13))
-    many = [full_layer(seed, heads=12, scoring=heads) for seed in range(12)]
-    write_tiny(folder / "many", layers=many)
     write_tiny(folder / "parts", subwords=SUBWORDS)
     write_tiny(folder / "small", words=("apple", "bank"), vectors=VECTORS[:2], cased=False)
     write_tiny(folder / "hebrew", words=HEBREW, vectors=VECTORS[:3] + 0.5)
@@ -144,6 +143,22 @@ def several(
     shutil.copytree(broken_models / "broken", folder / "broken")
     write_over_bundled(folder / "second")
     return serve(models_dir=folder, preload_models=True, workers=1)
+
+
+@pytest.fixture(scope="package")
+def port() -> Iterator[int]:
+    """The port of a server of pages, which has one origin for each of its names."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="package")
+def locked(serve: Serve, port: int) -> httpx.Client:
+    """A service that requires a key and lists one origin."""
+    return serve(cors_origins=f"http://127.0.0.1:{port}", api_keys=KEY, workers=1)
 
 
 @pytest.fixture(scope="session")

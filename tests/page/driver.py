@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -32,6 +31,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     f"--disable-features={','.join(OFF)}",
 ]
+KEY = "a-key-of-this-test"
 ONLY_VIOLATIONS = {"resultTypes": ["violations"]}
 """axe-core then describes no element that passes, which takes longest."""
 RESIZED = """async (width) => {
@@ -229,13 +229,6 @@ class Reader:
         """The body of the shown request, from the command."""
         body = self.command().partition("-d '")[2].removesuffix("'")
         return json.loads(body.replace("'\\''", "'"))
-
-    def run_command(self) -> dict:
-        """The output of the command in a real shell with curl."""
-        done = subprocess.run(
-            ["bash", "-c", self.command()], capture_output=True, check=True, timeout=60
-        )
-        return json.loads(done.stdout)
 
     def scrolls_sideways(self) -> bool:
         return self.page.evaluate(

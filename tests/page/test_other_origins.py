@@ -1,15 +1,10 @@
 """Pages of other origins in a real browser: only listed origins may send requests."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.conftest import Serve
+from tests.page.driver import KEY
 
 pytestmark = pytest.mark.slow
 
@@ -33,28 +28,6 @@ FETCH = """async ([address, key]) => {
 }"""
 
 
-@contextmanager
-def site() -> Iterator[str]:
-    """Serve pages; yield their origin."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture(scope="module")
-def sites() -> Iterator[tuple[str, str]]:
-    """Two origins: one that the service lists, and another."""
-    with site() as listed, site() as other:
-        yield listed, other
-
-
-@pytest.fixture(scope="module")
-def service(serve: Serve, sites: tuple[str, str]) -> httpx.Client:
-    return serve(cors_origins=sites[0], api_keys="a-key", workers=1)
-
-
 def fetched(browser: Browser, origin: str, service: httpx.Client, key: str) -> dict:
     with browser.new_context() as context:
         page = context.new_page()
@@ -64,23 +37,24 @@ def fetched(browser: Browser, origin: str, service: httpx.Client, key: str) -> d
 
 
 def test_a_page_of_a_listed_origin_reads_responses_and_errors(
-    browser: Browser, service: httpx.Client, sites: tuple[str, str]
+    browser: Browser, locked: httpx.Client, port: int
 ) -> None:
-    accepted = fetched(browser, sites[0], service, "a-key")
+    listed = f"http://127.0.0.1:{port}"
+    accepted = fetched(browser, listed, locked, KEY)
     assert accepted["status"] == 200
     assert [one["text"] for one in accepted["document"]["results"][0]["tokens"]][-1] == "river"
     assert accepted["seen"]["X-Request-ID"] == "request-of-a-page"
     assert accepted["seen"]["Server-Timing"].startswith("wait;dur=")
     assert accepted["seen"]["Content-Security-Policy"] is None
-    rejected = fetched(browser, sites[0], service, "no-key")
+    rejected = fetched(browser, listed, locked, "no-key")
     assert (rejected["status"], rejected["document"]["code"]) == (401, "unauthorised")
     assert rejected["document"]["request_id"] == "request-of-a-page"
 
 
 def test_a_page_of_another_origin_reads_nothing(
-    browser: Browser, service: httpx.Client, client: httpx.Client, sites: tuple[str, str]
+    browser: Browser, locked: httpx.Client, client: httpx.Client, port: int
 ) -> None:
-    for key in ("a-key", "no-key"):
-        assert fetched(browser, sites[1], service, key) == {"failed": "TypeError"}
+    other = f"http://localhost:{port}"
+    assert fetched(browser, other, locked, KEY) == {"failed": "TypeError"}
     # A service without a list allows no origin, not even another port of its own host.
-    assert fetched(browser, sites[0], client, "any") == {"failed": "TypeError"}
+    assert fetched(browser, f"http://127.0.0.1:{port}", client, "any") == {"failed": "TypeError"}

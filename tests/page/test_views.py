@@ -1,6 +1,8 @@
 """What the views have in common: they open, fit, are accessible, report errors and save results."""
 
+import json
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +19,6 @@ from tests.page.driver import (
     APPLE_WORDS,
     BANKS,
     EIGHT,
-    LONG_TEXT,
     LONG_WORD,
     PLAIN,
     SMALL,
@@ -32,32 +33,28 @@ slow = pytest.mark.slow
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_opens_and_shows_its_result(open_page: Open, view: str) -> None:
+def test_a_view_opens_and_shows_its_result(visit: Open, view: str) -> None:
     title, result = VIEWS[view]
-    reader = open_page(f"#{view}")
+    reader = visit(f"#{view}")
     assert reader.page.title() == f"{title} · Polyseme"
     assert reader.page.get_by_role("heading", level=2).text_content() == title
-    assert not reader.problem.is_visible()
     assert reader.page.locator(result).first.is_visible()
 
 
 STATES: dict[str, Sequence[str]] = {
     "attention": [
         "#attention",
-        "#attention?picture=lines&head=2&word=4",
-        address("attention", text=LONG_TEXT),
         address("attention", text=f"river {LONG_WORD}", picture="lines"),
         address("attention", text="river qqzx Zebra"),
     ],
     "compare": [
         compare_address(EIGHT),
-        compare_address([("left " * 300 + "bank" + " right" * 300, "bank"), BANKS[1]]),
-        compare_address([(f"River {LONG_WORD * 4}", LONG_WORD * 4), BANKS[1]]),
+        compare_address([("left " * 300 + LONG_WORD * 4 + " right" * 300, "left"), BANKS[1]]),
     ],
     "senses": ["#senses?senses=4&point=2", "#senses"],
     "steps": [
-        steps_address(example=5, cell="weights:5:3"),
-        sentence_address("the bank of the river", cell="weights:1:2"),
+        steps_address(example=3, cell="weights:1:2"),
+        sentence_address("river bank", cell="weights:1:0"),
         steps_address({**SMALL, "heads": 3}),
         steps_address({**PLAIN, "tokens": [LONG_WORD, "b"]}),
     ],
@@ -105,7 +102,8 @@ def test_the_saved_response_is_that_of_the_shown_command(visit: Open, tmp_path: 
     reader = visit("#models")
     for fragment in COMMANDS:
         reader.go(fragment)
-        assert reader.saved_json(tmp_path) == reader.run_command(), fragment
+        output = subprocess.check_output(["bash", "-c", reader.command()], timeout=60)
+        assert reader.saved_json(tmp_path) == json.loads(output), fragment
         assert '"model"' not in reader.command()
 
 
@@ -119,10 +117,7 @@ SHOWN = """(svg) => [...svg.querySelectorAll("rect, line, circle, path, polygon,
     ("fragment", "figure", "labels"),
     [
         (f"{APPLE_VIEW}&picture=lines&word=4", "Layer 0,", APPLE_WORDS),
-        (compare_address(EIGHT), "in context", ["In context"]),
         (compare_address(EIGHT), "Map", ["A: Apple"]),
-        ("#senses", "Map", []),
-        ("#neighbors?word=river", "Nearest to river", ["rivers"]),
     ],
 )
 def test_a_saved_figure_has_the_shapes_and_texts_that_are_shown(
@@ -135,27 +130,21 @@ def test_a_saved_figure_has_the_shapes_and_texts_that_are_shown(
     svg = saved.read_text("utf-8")
     assert svg.startswith("<?xml")
     assert "class=" not in svg
-    # The margins around the drawing have the title and the axes.
-    x, y, *_ = map(float, re.search(r'viewBox="([^"]*)"', svg)[1].split())
-    assert x < 0 > y
     found = re.findall(r"<(rect|line|circle|path|polygon|text)\b[^>]*>(?:([^<]*)</text>)?", svg)
     # The first shapes are the background, the title and the axes.
     assert found[1][1] == place.get_by_role("heading").first.text_content()
     assert [list(one) for one in found[3:]] == shown
     assert set(labels) <= {text for _, text in found}
     picture = imread(reader.saved(place.get_by_role("button", name="Save PNG"), tmp_path))
-    assert len(np.unique(picture.reshape(-1, 4), axis=0)) > 20
+    assert len(np.unique(picture[..., :3] @ [1, 3, 9])) > 20
 
 
 ERRORS = [
     (address("attention", model="absent"), "model", "Model", ""),
     (compare_address(BANKS, k="5000"), "neighbors: must be", "Number of neighbors", "8"),
-    (compare_address(BANKS, k="1e999"), "neighbors: must be", "Number of neighbors", "8"),
-    (address("senses", senses="21"), "senses: must be", "Number of senses", "auto"),
     (address("senses", senses="many"), "senses: must be", "Number of senses", "auto"),
     (steps_address(source="sentence", layer=7), "the model has one layer, 0", "Layer", "0"),
     (steps_address(source="sentence", case="UPPER"), "case: must be", "Case", "lower"),
-    (address("neighbors", k="7.5"), "k: must be", "Number of neighbors", "20"),
     (address("neighbors", k="many"), "k: must be", "Number of neighbors", "20"),
 ]
 
@@ -169,7 +158,7 @@ def test_an_error_of_the_service_is_shown_and_can_be_corrected(visit: Open) -> N
         expect(reader.page.locator(".results"), fragment).to_be_hidden()
         # The field has the value in the address, if it can.
         value = [*reader.query.values()][-1]
-        shown = "" if value in {"many", "1e999"} and "k=" in fragment else value
+        shown = "" if "k=many" in fragment else value
         expect(reader.field(label), fragment).to_have_value(shown)
         reader.choose(label, correct)
         expect(reader.problem, fragment).to_be_hidden()
@@ -179,7 +168,6 @@ def test_an_error_of_the_service_is_shown_and_can_be_corrected(visit: Open) -> N
 MISSING_INPUT = [
     ("encode", address("attention", text=" \n "), "Type a sentence to see the attention"),
     ("compare", compare_address([BANKS[0]]), "Sentence 2 (B) is empty. Type a sentence."),
-    ("compare", compare_address([["", "", 0], BANKS[0]]), "Sentence 1 (A) is empty."),
     ("senses", address("senses", text=" \n\n "), "Type or paste sentences, one on each line, or"),
     ("senses", address("senses", word=" "), "Type the word whose senses to find, or press a"),
     ("trace", sentence_address("   "), "Type a sentence to see its steps."),
@@ -237,8 +225,6 @@ def test_an_address_replaces_what_is_typed_and_a_setting_does_not(
     if "attention" not in fragment:  # whose sentence is submitted by a pause
         reader.field(label).fill("half a wo")
         reader.choose("Case", "lower")
-        reader.theme("dark")
-        reader.resize(800)
         assert reader.field(label).input_value() == "half a wo"
         assert "half" not in reader.command()
         reader.go(fragment)
@@ -309,16 +295,9 @@ RESULTS = {
 
 
 @slow
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_the_result_is_in_the_window_without_scrolling(
-    open_page: Open, width: int, height: int
-) -> None:
-    reader = open_page("#models", service="several", width=width)
-    reader.resize(width, height)
+def test_the_result_is_in_the_window_of_a_phone_without_scrolling(visit: Open) -> None:
+    reader = visit("#models", service="several", width=390)
     for view, result in RESULTS.items():
         reader.go(f"#{view}")
         box = reader.page.locator(result).first.bounding_box()
-        assert box["y"] + box["height"] <= height, view
-    reader.go("#attention")
-    if width == 1280:
-        assert reader.page.locator(".cells").bounding_box()["y"] < 800
+        assert box["y"] + box["height"] <= 844, view

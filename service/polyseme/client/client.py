@@ -1,38 +1,21 @@
 """The clients of a Polyseme service, with the same interface as `LocalModel`."""
 
 import asyncio
-import os
-import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.encoder import AsyncEncoder, Encoder
-from polyseme.client.errors import ClientError
-from polyseme.client.requests import (
-    Batch,
-    BatchSize,
-    Exchange,
-    Exchanges,
-    async_batches,
-    batches,
-)
+from polyseme.client.requests import Batch, Exchange, async_batches, batches
 from polyseme.client.results import ModelFacts, Sentence
-from polyseme.client.transport import (
-    HttpxAsyncClient,
-    HttpxClient,
-    TransportError,
-    normalize_url,
-    open_client,
-    unreachable,
-)
+from polyseme.client.transport import BaseClient, TransportError, unreachable
 from polyseme.errors import TooLargeError
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.options import EncodeOptions
@@ -42,64 +25,7 @@ from polyseme.tokenizer import Text
 if TYPE_CHECKING:
     import httpx
 
-KEY_VARIABLE = "POLYSEME_API_KEY"
-"""The environment variable of the default key."""
 _T = TypeVar("_T")
-
-
-class BaseClient:
-    """What both clients have in common."""
-
-    _kind: ClassVar[type[HttpxClient | HttpxAsyncClient]]
-
-    def __init__(
-        self,
-        url: str,
-        key: str | None = None,
-        model: str | None = None,
-        *,
-        batch_sentences: int = 64,
-        batch_bytes: int = 64 << 10,
-        concurrency: int = 4,
-        timeout: float = 60.0,
-        retries: int = 4,
-        longest_wait: float = 60.0,
-        max_answer_bytes: int = 256 << 20,
-        proxy: str | None = None,
-        tls: ssl.SSLContext | None = None,
-        transport: "httpx.BaseTransport | httpx.AsyncBaseTransport | None" = None,
-    ) -> None:
-        """Create a client.
-
-        Raises TypeError or ValueError if the URL, the key or an option is invalid.
-
-        Options:
-            batch_sentences: Maximum number of texts in a request.
-            batch_bytes: Maximum bytes of the texts in a request; a longer text is sent alone.
-            concurrency: Maximum number of requests at a time.
-            timeout: Maximum seconds to wait for each byte. The limit for connecting is the same,
-                but at most 10.
-            retries: Maximum number of further attempts of a request.
-            longest_wait: Maximum seconds between attempts; a request is not retried if Retry-After
-                is longer.
-            max_answer_bytes: Maximum size of a response.
-            proxy: The URL of a proxy; environment variables such as HTTPS_PROXY are ignored.
-            tls: The trusted certificate authorities, an ssl.SSLContext. None: those of certifi.
-            transport: The httpx transport to use instead of a connection, such as
-                httpx.WSGITransport(app).
-        """
-        self._root, self._model = normalize_url(url), model
-        self._size = BatchSize(batch_sentences, batch_bytes)
-        self._concurrency = concurrency
-        key = os.environ.get(KEY_VARIABLE) if key is None else key
-        connections = (concurrency, timeout, retries, longest_wait, max_answer_bytes)
-        self._http: Any = open_client(
-            self._kind, self._root, key, *connections, proxy, tls, transport
-        )
-        self._exchanges = Exchanges(self._http.build_request, model, self._size)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._root!r}, model={self._model!r})"
 
 
 class Client(BaseClient, Encoder):
@@ -109,7 +35,6 @@ class Client(BaseClient, Encoder):
     `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
-    _kind = HttpxClient
     _http: "httpx.Client"
 
     def __enter__(self) -> Self:
@@ -138,11 +63,6 @@ class Client(BaseClient, Encoder):
     @cached_property
     def _facts(self) -> ModelFacts:
         return self._run(self._exchanges.model())
-
-    def _encode(
-        self, texts: Iterable[Text], options: EncodeOptions, read: Callable[[list[Sentence]], _T]
-    ) -> _T:
-        return read(list(self._encode_each(texts, options)))
 
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
         exchange = partial(self._exchanges.encode, options=options)
@@ -185,20 +105,17 @@ class Client(BaseClient, Encoder):
         try:
             request = next(exchange)
             while True:
-                request = exchange.send(self._send(request))
+                try:
+                    response = self._http.send(request)
+                except TooLargeError as error:
+                    request = exchange.throw(error)
+                except TransportError as error:
+                    raise unreachable(error) from error
+                else:
+                    request = exchange.send(response)
         except StopIteration as end:
             result: _T = end.value
             return result
-
-    def _send(self, request: "httpx.Request") -> "httpx.Response | TooLargeError":
-        if self._http.is_closed:
-            raise ClientError("The client is closed: create another one.")
-        try:
-            return self._http.send(request)
-        except TooLargeError as error:
-            return error
-        except TransportError as error:
-            raise unreachable(error) from error
 
 
 class AsyncClient(BaseClient, AsyncEncoder):
@@ -208,7 +125,7 @@ class AsyncClient(BaseClient, AsyncEncoder):
     all calls, so that any number of calls may be gathered. See docs/client.md.
     """
 
-    _kind = HttpxAsyncClient
+    _is_async = True
     _http: "httpx.AsyncClient"
 
     @cached_property
@@ -285,18 +202,15 @@ class AsyncClient(BaseClient, AsyncEncoder):
         try:
             request = next(exchange)
             while True:
-                request = exchange.send(await self._send(request))
+                try:
+                    async with self._turn:
+                        response = await self._http.send(request)
+                except TooLargeError as error:
+                    request = exchange.throw(error)
+                except TransportError as error:
+                    raise unreachable(error) from error
+                else:
+                    request = exchange.send(response)
         except StopIteration as end:
             result: _T = end.value
             return result
-
-    async def _send(self, request: "httpx.Request") -> "httpx.Response | TooLargeError":
-        if self._http.is_closed:
-            raise ClientError("The client is closed: create another one.")
-        try:
-            async with self._turn:
-                return await self._http.send(request)
-        except TooLargeError as error:
-            return error
-        except TransportError as error:
-            raise unreachable(error) from error

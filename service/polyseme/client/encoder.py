@@ -1,7 +1,6 @@
 """The interface of `LocalModel`, `Client` and `AsyncClient`, which makes the requests."""
 
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Callable,
@@ -55,7 +54,7 @@ class Encoder(Protocol):
         self, texts: Iterable[Text], options: EncodeOptions, read: Callable[[list[Sentence]], _T]
     ) -> _T:
         """Return what `read` returns for the encoded sentences."""
-        ...
+        return read(list(self._encode_each(texts, options)))
 
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
         """Yield the results for any number of texts, reading a few at a time."""
@@ -309,14 +308,22 @@ def _awaited(
     return coroutine
 
 
+def _iterated(
+    method: Callable[Concatenate[Any, Iterable[Text], _P], Iterator[_T]],
+) -> Callable[Concatenate[Any, Iterable[Text] | AsyncIterable[Text], _P], AsyncIterator[_T]]:
+    """Return a method of `Encoder` for a class whose `_encode_each` yields asynchronously."""
+    return cast("Callable[..., AsyncIterator[_T]]", method)
+
+
 class AsyncEncoder:
-    """The methods of `Encoder` as coroutines.
+    """The methods of `Encoder` as coroutines and an asynchronous generator.
 
     In a subclass, `_call`, `_encode` and `_embed` are coroutines, and `_encode_each` yields
     asynchronously.
     """
 
     encode = _awaited(Encoder.encode)
+    encode_each = _iterated(Encoder.encode_each)
     vector = _awaited(Encoder.vector)
     embed = _awaited(Encoder.embed)
     compare = _awaited(Encoder.compare)
@@ -324,32 +331,6 @@ class AsyncEncoder:
     apply = _awaited(Encoder.apply)
     neighbors = _awaited(Encoder.neighbors)
     trace = _awaited(Encoder.trace)
-
-    def _encode_each(
-        self, texts: Iterable[Text] | AsyncIterable[Text], options: EncodeOptions
-    ) -> AsyncGenerator[Sentence]:
-        raise NotImplementedError
-
-    def encode_each(
-        self,
-        texts: Iterable[Text] | AsyncIterable[Text],
-        *,
-        include: Sequence[Part] = DEFAULT_PARTS,
-        layers: Literal["all", "last"] | Sequence[int] = "all",
-        heads: Literal["all", "mean"] = "all",
-        oov: OovPolicy | None = None,
-        case: Case = "auto",
-        truncate: bool = False,
-        dtype: Dtype = "float32",
-        share: float | None = None,
-        phrases: bool = False,
-    ) -> AsyncIterator[Sentence]:
-        """Yield the results of `encode` for any number of texts, with a few batches in memory.
-
-        The options are those of `encode`.
-        """
-        options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
-        return self._encode_each(require_list(texts), options)
 
 
 _Iterable = TypeVar("_Iterable")

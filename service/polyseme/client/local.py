@@ -20,12 +20,7 @@ from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry, find_models
 from polyseme.models.writer import rewrite_model
 from polyseme.operations.catalog import OPERATIONS
-from polyseme.operations.embed import (
-    DEFAULT_POOLING,
-    EmbeddingsRequest,
-    Pooling,
-    embed,
-)
+from polyseme.operations.embed import DEFAULT_POOLING, EmbeddingsRequest, Pooling
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import EncodeOptions
@@ -146,9 +141,8 @@ class LocalModel(Encoder):
         # Each text is checked, and unlike those of a body they may be both strings and lists.
         checked = [require_text(text, index) for index, text in enumerate(texts)]
         request = request.model_copy(update={"input": checked})
-        with _computing():
-            result = embed(self.model, request.with_defaults(pooling=self._pooling), self._limits)
-        vectors = [one.embedding for one in result.data]
+        request = request.with_defaults(pooling=self._pooling)
+        vectors = self._call(request, lambda result: [one.embedding for one in result.data])
         return np.array(vectors, np.float32).reshape(
             len(vectors), request.dimensions or self.dimension
         )

@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from polyseme.client.encoder import require_text
-from polyseme.client.errors import error_of_response, malformed_response, media_type_of
+from polyseme.client.errors import (
+    ClientError,
+    error_of_response,
+    malformed_response,
+    media_type_of,
+)
 from polyseme.client.results import (
     ModelFacts,
     Sentence,
@@ -60,11 +65,6 @@ class BatchSize:
         if self.sentences < 1 or self.text_bytes < 1:
             raise ValueError("`batch_sentences` and `batch_bytes` must be 1 or more.")
 
-    def is_full(self, sentences: int, text_bytes: int, text: bytes) -> bool:
-        """Return whether another text does not fit; an empty batch takes a text of any size."""
-        over = sentences >= self.sentences or text_bytes + len(text) > self.text_bytes
-        return sentences > 0 and over
-
     def reduce(self, batch: Batch, error: TooLargeError) -> None:
         """Reduce the size so that `split` splits a rejected batch of two or more texts."""
         count, limit = len(batch.texts), error.extra["limit"]
@@ -76,36 +76,40 @@ class BatchSize:
 
     def split(self, batch: Batch) -> list[Batch]:
         """Return the parts of a batch, each within the maximum size or a single text."""
-        parts, size = [Batch(batch.first, [])], 0
-        for index, text in enumerate(batch.texts, batch.first):
-            if self.is_full(len(parts[-1].texts), size, text):
-                parts.append(Batch(index, []))
-                size = 0
-            parts[-1].texts.append(text)
-            size += len(text)
-        return parts
+        batcher = Batcher(self, batch.first)
+        parts = [*map(batcher.add_json, batch.texts), batcher.flush()]
+        return [part for part in parts if part]
 
 
 class Batcher:
-    """Collects texts and returns them in batches."""
+    """Collects texts and returns them in batches; `first` is the index of the first text."""
 
-    def __init__(self, size: BatchSize) -> None:
-        self._size, self._batch = size, Batch(0, [])
-        self._bytes, self._tokenized = 0, False
+    def __init__(self, size: BatchSize, first: int = 0) -> None:
+        self._size, self._batch, self._bytes = size, Batch(first, []), 0
 
     def add(self, text: Text) -> Batch | None:
         """Add a text. Returns the previous texts if the text does not fit in their batch.
 
         Raises TypeError or InvalidError for an invalid text.
         """
-        n, tokenized = len(self._batch.texts), not isinstance(text, str)
-        encoded = orjson.dumps(require_text(text, self._batch.first + n))
-        full = self._size.is_full(n, self._bytes, encoded)
-        # A request takes either texts or lists of words.
-        batch = self.flush() if full or tokenized != self._tokenized else None
-        self._batch.texts.append(encoded)
-        self._bytes += len(encoded)
-        self._tokenized = tokenized
+        index = self._batch.first + len(self._batch.texts)
+        return self.add_json(orjson.dumps(require_text(text, index)))
+
+    def add_json(self, text: bytes) -> Batch | None:
+        """Add a text as JSON. An empty batch takes a text of any size."""
+        n, size = len(self._batch.texts), self._bytes + len(text)
+        full = (
+            n > 0
+            and (
+                n >= self._size.sentences
+                or size > self._size.text_bytes
+                # A request takes either texts or lists of words.
+                or text[:1] != self._batch.texts[0][:1]
+            )
+        )
+        batch = self.flush() if full else None
+        self._batch.texts.append(text)
+        self._bytes += len(text)
         return batch
 
     def flush(self) -> Batch | None:
@@ -141,22 +145,19 @@ async def async_batches(
         yield last
 
 
-Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response | TooLargeError", _T]
-"""A generator that yields requests, is sent responses (or the error of one that is too large) and
-returns a result."""
+Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response", _T]
+"""A generator that yields requests, is sent responses and returns a result. The error of a response
+that is too large is thrown into it."""
 _reader = cache(TypeAdapter[Any])
 
 
 class Exchanges:
-    """The exchanges that use one model; None is the service's default model.
-
-    `build` is `build_request` of a client of httpx.
-    """
+    """The exchanges that use one model; None is the service's default model."""
 
     def __init__(
-        self, build: "Callable[..., httpx.Request]", model: str | None, size: BatchSize
+        self, http: "httpx.Client | httpx.AsyncClient", model: str | None, size: BatchSize
     ) -> None:
-        self._build, self._model, self._size = build, model, size
+        self._http, self._model, self._size = http, model, size
 
     def encode(self, batch: Batch, options: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
@@ -255,9 +256,9 @@ class Exchanges:
         headers, method = {"Accept": accept}, "GET"
         if body is not None:
             headers["Content-Type"], method = JSON, "POST"
-        response = yield self._build(method, path, headers=headers, content=body)
-        if isinstance(response, TooLargeError):
-            raise response
+        if self._http.is_closed:
+            raise ClientError("The client is closed: create another one.")
+        response = yield self._http.build_request(method, path, headers=headers, content=body)
         if response.status_code != 200:
             raise error_of_response(response, first)
         if media_type_of(response) != accept:

@@ -1,14 +1,16 @@
 """Send requests with httpx: connection pools, retries, and a limit on the size of a response."""
 
 import math
+import os
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from polyseme import __version__
 from polyseme.client.errors import AnswerError, UnreachableError, error_of_response
+from polyseme.client.requests import BatchSize, Exchanges
 from polyseme.errors import TooLargeError, install_command
 
 try:
@@ -17,9 +19,9 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"The client needs httpx: {install_command('client')}.") from error
 
+KEY_VARIABLE = "POLYSEME_API_KEY"
+"""The environment variable of the default key."""
 TransportError = httpx.TransportError
-HttpxClient = httpx.Client
-HttpxAsyncClient = httpx.AsyncClient
 RETRY_STATUSES = (429, 502, 503, 504)
 _RETRY_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 _BACKOFF = 0.25
@@ -47,66 +49,105 @@ def normalize_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def open_client(
-    kind: type[httpx.Client | httpx.AsyncClient],
-    root: str,
-    key: str | None,
-    concurrency: int,
-    timeout: float,
-    retries: int,
-    longest_wait: float,
-    max_answer_bytes: int,
-    proxy: str | None,
-    tls: ssl.SSLContext | None,
-    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None,
-) -> httpx.Client | httpx.AsyncClient:
-    """Open a client of httpx. Raises TypeError or ValueError for an invalid key or option."""
-    for name, value in {"timeout": timeout, "longest_wait": longest_wait}.items():
-        if not isinstance(value, int | float) or not value >= 0:
-            raise ValueError(f"`{name}` must be a number of 0 or more.")
-    _require_integer("retries", retries, 0)
-    _require_integer("max_answer_bytes", max_answer_bytes, 1)
-    _require_integer("concurrency", concurrency, 1)
-    for name, text in {"proxy": proxy, "key": key}.items():
-        if not isinstance(text, str | None):
-            raise TypeError(f"`{name}` must be a string.")
-    if not isinstance(tls, ssl.SSLContext | None):
-        raise TypeError("`tls` must be an ssl.SSLContext.")
+class BaseClient:
+    """What both clients have in common."""
+
+    _is_async: ClassVar = False
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        model: str | None = None,
+        *,
+        batch_sentences: int = 64,
+        batch_bytes: int = 64 << 10,
+        concurrency: int = 4,
+        timeout: float = 60.0,
+        retries: int = 4,
+        longest_wait: float = 60.0,
+        max_answer_bytes: int = 256 << 20,
+        proxy: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Create a client.
+
+        Raises TypeError or ValueError if the URL, the key or an option is invalid.
+
+        Options:
+            batch_sentences: Maximum number of texts in a request.
+            batch_bytes: Maximum bytes of the texts in a request; a longer text is sent alone.
+            concurrency: Maximum number of requests at a time.
+            timeout: Maximum seconds to wait for each byte. The limit for connecting is the same,
+                but at most 10.
+            retries: Maximum number of further attempts of a request.
+            longest_wait: Maximum seconds between attempts; a request is not retried if Retry-After
+                is longer.
+            max_answer_bytes: Maximum size of a response.
+            proxy: The URL of a proxy; environment variables such as HTTPS_PROXY are ignored.
+            tls: The trusted certificate authorities, an ssl.SSLContext. None: those of certifi.
+            transport: The httpx transport to use instead of a connection, such as
+                httpx.WSGITransport(app).
+        """
+        for name, value in {"timeout": timeout, "longest_wait": longest_wait}.items():
+            if not isinstance(value, int | float) or not value >= 0:
+                raise ValueError(f"`{name}` must be a number of 0 or more.")
+        _require_integer("retries", retries, 0)
+        _require_integer("max_answer_bytes", max_answer_bytes, 1)
+        _require_integer("concurrency", concurrency, 1)
+        for name, text in {"proxy": proxy, "key": key}.items():
+            if not isinstance(text, str | None):
+                raise TypeError(f"`{name}` must be a string.")
+        if not isinstance(tls, ssl.SSLContext | None):
+            raise TypeError("`tls` must be an ssl.SSLContext.")
+        self._root, self._model = normalize_url(url), model
+        self._size = BatchSize(batch_sentences, batch_bytes)
+        self._concurrency = concurrency
+        connections = httpx.AsyncHTTPTransport if self._is_async else httpx.HTTPTransport
+        inner = transport or connections(
+            # Loading the certificate authorities takes long, and only https needs them.
+            verify=tls or self._root.lower().startswith("https:"),
+            limits=httpx.Limits(
+                max_connections=concurrency,
+                max_keepalive_connections=concurrency,
+                keepalive_expiry=_KEEPALIVE,
+            ),
+            proxy=proxy,
+            trust_env=False,
+        )
+        retry = _Retry(
+            retries,
+            ("GET", "POST"),
+            RETRY_STATUSES,
+            _RETRY_ERRORS,
+            backoff_factor=_BACKOFF,
+            max_backoff_wait=longest_wait or math.ulp(0),  # `Retry` rejects 0
+        )
+        complete = _CompleteResponses(inner, max_answer_bytes, longest_wait)
+        self._http: Any = (httpx.AsyncClient if self._is_async else httpx.Client)(
+            base_url=self._root,
+            headers=_headers(os.environ.get(KEY_VARIABLE) if key is None else key),
+            # A call waits without a timeout while other calls of this client use all connections.
+            timeout=httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
+            follow_redirects=False,
+            trust_env=False,
+            transport=RetryTransport(complete, retry),
+        )
+        self._exchanges = Exchanges(self._http, model, self._size)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._root!r}, model={self._model!r})"
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    """Return the headers of all requests. Raises ValueError for an invalid key."""
     headers = {"User-Agent": f"polyseme-client/{__version__}", "Accept-Encoding": "identity"}
     if key:
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ValueError("The key has an invalid character: a space, a line break, …")
         headers["Authorization"] = f"Bearer {key}"
-    is_async = issubclass(kind, httpx.AsyncClient)
-    inner = transport or (httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport)(
-        # Loading the certificate authorities takes long, and only https needs them.
-        verify=tls or root.lower().startswith("https:"),
-        limits=httpx.Limits(
-            max_connections=concurrency,
-            max_keepalive_connections=concurrency,
-            keepalive_expiry=_KEEPALIVE,
-        ),
-        proxy=proxy,
-        trust_env=False,
-    )
-    retry = _Retry(
-        retries,
-        ("GET", "POST"),
-        RETRY_STATUSES,
-        _RETRY_ERRORS,
-        backoff_factor=_BACKOFF,
-        max_backoff_wait=longest_wait or math.ulp(0),  # `Retry` rejects 0
-    )
-    complete = _CompleteResponses(inner, max_answer_bytes, longest_wait)
-    return kind(
-        base_url=root,
-        headers=headers,
-        # A call waits without a timeout while other calls of this client use all connections.
-        timeout=httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
-        follow_redirects=False,
-        trust_env=False,
-        transport=RetryTransport(complete, retry),
-    )
+    return headers
 
 
 def _require_integer(name: str, value: object, lowest: int) -> None:
