@@ -260,7 +260,7 @@ class RequestBudget(Budget):
 
     def pause(self) -> float:
         """Give back the permit while the client receives a part; return the time."""
-        self.leave()
+        self.give_back_permit()
         return time.perf_counter()
 
     def resume(self, paused: float) -> None:
@@ -269,7 +269,7 @@ class RequestBudget(Budget):
         if time.thread_time() - self._started > self._max_work * _LONG:
             self.take_permit(is_admitted=True)
 
-    def leave(self) -> None:
+    def give_back_permit(self) -> None:
         """Give back the permit of a request whose result is computed."""
         if self.has_permit:
             self.has_permit = False
@@ -279,7 +279,7 @@ class RequestBudget(Budget):
         """End the budget; record the processor time, and give back the room of the response."""
         set_budget(UNLIMITED)
         if self.has_permit:
-            self.leave()
+            self.give_back_permit()
         used = time.thread_time() - self._started
         self._context.work = used * 1000
         if self._room:

@@ -151,7 +151,7 @@ def encode() -> Response:
         )
         counts = context.counts = TokenCounts(sentences)
     if media == NDJSON:
-        return Response(_stream(model, sentences, body, context), content_type=NDJSON)
+        return Response(_stream(model, sentences, body, context, counts), content_type=NDJSON)
     encoded = encode_sentences(model, sentences, body)
     if media == NPZ:
         return respond(npz_parts(model.manifest, encoded, body), media)
@@ -159,10 +159,14 @@ def encode() -> Response:
 
 
 def _stream(
-    model: Model, sentences: Sequence[Tokenized], options: EncodeOptions, context: RequestContext
+    model: Model,
+    sentences: Sequence[Tokenized],
+    options: EncodeOptions,
+    context: RequestContext,
+    counts: TokenCounts,
 ) -> Iterator[bytes]:
     """Yield a line for each sentence, and a last line with the usage and notes or the error."""
-    last: dict[str, Any] = {"complete": True, **TokenCounts(sentences).document}
+    last: dict[str, Any] = {"complete": True, **counts.document}
     budget = context.budget
     try:
         for result in encode_each(model, sentences, options):
