@@ -56,7 +56,7 @@ from polyseme.models.reader import (
     read_files,
     read_manifest,
 )
-from polyseme.models.vocabulary import build_index, count_lines, map_file
+from polyseme.models.vocabulary import Index, map_file
 from polyseme.models.weights import ContextProjection, layer_entry, tensors_from_layers
 
 _BLOCK_ROWS = 4096
@@ -117,8 +117,8 @@ def write_model(
         except UnicodeEncodeError:
             raise ModelFolderError("a word is not valid Unicode.") from None
         with writer.path(VOCABULARY).open("rb") as vocabulary:
-            text = map_file(vocabulary)
-        writer.write_array(INDEX, build_index(text, count_lines(text)).astype("<u4", copy=False))
+            index = np.concatenate(Index.of(map_file(vocabulary)))
+        writer.write_array(INDEX, index.astype("<u4", copy=False))
         writer.write_rows(VECTORS, vectors)
         entry = None
         if subwords is not None:
