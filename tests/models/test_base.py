@@ -87,16 +87,6 @@ def test_the_tables_of_the_base_are_mapped_and_not_written_again(bundled, upper)
         assert len(model.layers) == 2
 
 
-def test_a_model_over_a_base_has_the_files_and_results_of_a_complete_one(upper, tmp_path):
-    complete = write_upper(tmp_path / "other" / "upper", base=None)
-    assert manifest_of(complete)["files"] == manifest_of(upper)["files"]
-    assert read_manifest(complete).checksum == read_manifest(upper).checksum
-    texts = ["apple bank river", "gnu money did n't end"]
-    encoded = (LocalModel(read_model(folder)).encode(texts) for folder in (complete, upper))
-    for one, other in zip(*encoded, strict=True):
-        assert np.array_equal(one.contextual, other.contextual)
-
-
 @pytest.mark.parametrize(
     ("changes", "own"),
     [
@@ -106,6 +96,7 @@ def test_a_model_over_a_base_has_the_files_and_results_of_a_complete_one(upper, 
         ({"base": "nothing"}, True),
         ({"base": "upper"}, True),  # it has a base itself
         ({"subwords": None}, False),  # a base may have more than a model uses
+        ({"layers": [PLAIN], "word_bias": None}, False),  # it has only a manifest
     ],
 )
 def test_a_model_with_tables_of_its_own_is_complete(bundled, upper, tmp_path, changes, own):
@@ -131,14 +122,18 @@ def test_a_tuned_model_keeps_its_base(upper):
     assert read_model(upper).manifest.base == "ground"
 
 
-def test_a_saved_model_has_the_tables_of_its_base(bundled, upper, tmp_path):
+def test_a_saved_model_is_complete_and_has_the_same_files_and_results(bundled, upper, tmp_path):
     model = LocalModel(read_model(upper))
-    before = manifest_of(upper)["files"]
+    before, checksum = manifest_of(upper)["files"], read_manifest(upper).checksum
     folder = model.save("complete", models_dir=tmp_path / "elsewhere")
     shutil.rmtree(bundled)
     assert names_in(folder) == {MANIFEST, *before}
-    assert manifest_of(folder)["files"] == before
-    assert read_model(folder).manifest.base is None
+    assert (manifest_of(folder)["files"], read_manifest(folder).checksum) == (before, checksum)
+    complete = read_model(folder)
+    assert complete.manifest.base is None
+    texts = ["apple bank river", "gnu money did n't end"]
+    for one, other in zip(model.encode(texts), LocalModel(complete).encode(texts), strict=True):
+        assert np.array_equal(one.contextual, other.contextual)
 
 
 def test_weights_of_16_bits_are_rounded_and_kept(upper, tmp_path):
@@ -289,9 +284,3 @@ def test_a_model_without_its_base_is_reported_when_it_is_loaded(bundled, upper):
     assert registry.model("upper") is before
     with pytest.raises(ModelFolderError, match="its base ground is another edition"):
         Registry.of(upper.parent, "ground").model("upper")
-
-
-def test_parameter_free_layers_leave_only_the_manifest(bundled):
-    folder = write_upper(bundled.parent / "plain", layers=[PLAIN], word_bias=None)
-    assert names_in(folder) == {MANIFEST}
-    assert read_model(folder).manifest.base == "ground"

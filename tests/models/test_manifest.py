@@ -94,25 +94,21 @@ ENTRY = {"sha256": "0" * 64, "bytes": 1}
 INF, NAN = float("inf"), float("nan")
 WRONG_FIELDS = [
     (("colour",), "red", ": is not a known field."),
-    (("layers", 0, "colour"), "red", ": is not a known field."),
     (("format",), "model2vec", ': must be "polyseme-model".'),
     (("format_version",), 2, ": must be 1."),
     (("dimension",), 0, ": must be at least 1."),
     (("dimension",), 1 << 40, ": "),
     (("vocabulary_size",), 10**18, ": "),
-    (("vocabulary_size",), 10**400, ": "),
     (("dtype",), "object", ': must be "float16", "float32" or "int8".'),
     (("weights_dtype",), "int8", ': must be "float16" or "float32".'),
     (("heads",), 0, ": "),
     (("layers",), [], ": "),
     (("layers",), [{}] * 65, ": "),
-    (("layers", 0, "residual", "share"), NAN, ": "),
     (("layers", 0, "residual", "share"), -1, ": "),
     (("layers", 0, "residual", "position_share"), INF, ": "),
     (("layers", 1, "norm_epsilon"), NAN, ": "),
     (("layers", 1, "norm_epsilon"), 0, ": "),
     (("quality",), {"wic": NAN}, ""),
-    (("training",), {"a": [{"b": -INF}]}, ""),
     *((("name",), name, ": ") for name in ("../tiny", "/tmp/tiny", "", "tiny\n")),
     (("files", VECTORS, "sha256"), "x" * 64, ""),
     (("files", VECTORS, "bytes"), -1, ": "),
@@ -160,15 +156,6 @@ CONTRADICTIONS = [
         drop_file(ATTENTION),
         "manifest.json: the manifest lists tensors but not attention.safetensors.",
     ),
-    (
-        lambda m: m.update(dimension=7),
-        "vectors.npy: the shape differs from manifest.json.",
-    ),
-    (
-        lambda m: m.update(vocabulary_size=13),
-        "vocabulary.txt: the number of words differs from manifest.json.",
-    ),
-    (lambda m: m.update(dtype="float16"), "vectors.npy does not have the dtype float16."),
 ]
 
 

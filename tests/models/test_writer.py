@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import threading
 
 import numpy as np
@@ -112,25 +113,25 @@ UNREPRESENTABLE = [
 ]
 
 
-@pytest.mark.parametrize("older", [True, False], ids=["older folder", "no folder"])
 @pytest.mark.parametrize(("changes", "expected"), UNREPRESENTABLE)
-def test_a_failed_write_leaves_nothing_behind(tmp_path, changes, expected, older):
-    if older:
-        write_tiny(tmp_path / "tiny", source="the older one")
-    before = snapshot(tmp_path)
-    with pytest.raises(ModelFolderError) as caught:
-        write_tiny(tmp_path / "tiny", **changes)
-    assert expected in {None, re.sub("-[0-9a-f]{16}", "", caught.value.detail)}
-    assert snapshot(tmp_path) == before
-    assert names(tmp_path) == (["tiny"] if older else [])
+def test_a_failed_write_leaves_nothing_behind(original, tmp_path, changes, expected):
+    folder = tmp_path / "tiny"
+    for before in ({}, snapshot(original)):
+        if before:
+            shutil.copytree(original, folder)
+        with pytest.raises(ModelFolderError) as caught:
+            write_tiny(folder, **changes)
+        assert expected in {None, re.sub("-[0-9a-f]{16}", "", caught.value.detail)}
+        assert folder.exists() == bool(before)
+        assert snapshot(folder) == before
 
 
 def test_the_files_of_a_replaced_model_are_removed(tmp_path):
     folder = write_tiny(tmp_path / "tiny", layers=[full_layer()], word_bias=np.arange(11.0))
     for other in ("LICENSE", "notes.npy", "vectors.npy", "vectors-0123.npy"):
         (folder / other).write_text("x")
-    (folder / ".writing-0123456789abcdef").write_text("of a killed writer")
-    (folder / "index-0123456789abcdef.npy").write_text("of a killed writer")
+    for left in (".writing-0123456789abcdef", "index-0123456789abcdef.npy"):
+        (folder / left).write_text("of a killed writer")
     write_tiny(folder, words=WORDS[:7], vectors=VECTORS[:7])
     kept = {"LICENSE", "notes.npy", "vectors.npy", "vectors-0123.npy", MANIFEST}
     assert set(names(folder)) == kept | {file.name for file in paths(folder).values()}
@@ -190,9 +191,8 @@ def test_a_model_that_is_written_is_not_there_and_not_touched(tmp_path):
     assert writing.wait(30)
     assert Registry([tmp_path], "slow").names == []
     for change in (write_tiny, remove_model, lambda path: rename_model(path, "new")):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match="another command is writing the model"):
             change(folder)
-        assert caught.value.detail == "another command is writing the model."
     write_tiny(tmp_path / "tiny")
     go_on.set()
     writer.join(30)
@@ -214,9 +214,8 @@ def test_models_files_and_links_are_not_replaced(tmp_path):
             for name in (".x", "é", "x" * 65)
         ),
     ):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match=message):
             write_tiny(tmp_path / name, replace=False)
-        assert caught.value.detail.startswith(message)
         assert names(tmp_path) == ["file", "link", "tiny"]
         assert snapshot(tmp_path) == before
     target = snapshot(tmp_path / "tiny")
@@ -230,20 +229,17 @@ def test_the_folder_of_models_may_be_a_link(tmp_path):
     write_tiny(tmp_path / "models" / "one")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "models")
-    write_tiny(link / "two", source="two")
     remove_model(link / "one")
-    rename_model(link / "two", "three")
+    rename_model(write_tiny(link / "two"), "three")
     assert link.is_symlink()
     assert names(tmp_path / "models") == ["three"]
-    assert Registry([link], "three").model().manifest.source == "two"
 
 
 def test_a_model_that_another_command_has_removed_is_an_error(tmp_path):
     write_tiny(tmp_path / "tiny")
     for change in (remove_model, lambda folder: rename_model(folder, "new")):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match="command has removed or renamed the model"):
             change(tmp_path / "other")
-        assert caught.value.detail == "another command has removed or renamed the model."
     assert names(tmp_path) == ["tiny"]
 
 
@@ -257,7 +253,6 @@ def test_a_rename_replaces_nothing(tmp_path, monkeypatch, checked):
     if not checked:
         monkeypatch.setattr("polyseme.models.writer.os.path.lexists", lambda _: False)
     for name in ("two", "three"):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match=EXISTS):
             rename_model(tmp_path / "one", name)
-        assert caught.value.detail == EXISTS
     assert snapshot(tmp_path) == before
