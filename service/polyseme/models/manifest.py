@@ -70,11 +70,10 @@ class FileEntry(_Section):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(ge=0)
 
-
-def stored_name(name: FileName, entry: FileEntry) -> str:
-    """Return the name of a file in a folder, which contains the start of its checksum."""
-    stem, _, suffix = name.partition(".")
-    return f"{stem}-{entry.sha256[:16]}.{suffix}"
+    def stored_name(self, name: FileName) -> str:
+        """Return the name of a file in a folder, which contains the start of its checksum."""
+        stem, _, suffix = name.partition(".")
+        return f"{stem}-{self.sha256[:16]}.{suffix}"
 
 
 class ResidualEntry(_Section):
@@ -181,7 +180,7 @@ class Manifest(_Section):
 
     def stored_name(self, name: FileName) -> str:
         """Return the name of a file in its folder, such as `vectors-0123456789abcdef.npy`."""
-        return stored_name(name, self.files[name])
+        return self.files[name].stored_name(name)
 
     def dtype_of(self, table: FileName) -> Dtype:
         """Return the dtype of a table: the vectors or the subwords."""

@@ -46,7 +46,6 @@ from polyseme.models.manifest import (
     FileName,
     Manifest,
     SubwordsEntry,
-    stored_name,
 )
 from polyseme.models.model import Model
 from polyseme.models.reader import (
@@ -208,10 +207,8 @@ def rename_model(folder: Path, name: str) -> None:
             raise ModelFolderError(_EXISTS)
         try:
             folder.rename(target)
-        except (FileExistsError, NotADirectoryError):
-            raise ModelFolderError(_EXISTS) from None
         except OSError as error:
-            if error.errno != errno.ENOTEMPTY:
+            if error.errno not in {errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY}:
                 raise
             raise ModelFolderError(_EXISTS) from None
         sync_folder(folder.parent)
@@ -261,7 +258,7 @@ class _Writer:
         self.files: dict[FileName, FileEntry] = {}
 
     def path(self, name: FileName) -> Path:
-        return self.folder / stored_name(name, self.files[name])
+        return self.folder / self.files[name].stored_name(name)
 
     @contextmanager
     def create(self, name: FileName) -> Iterator[_HashedFile]:
@@ -299,15 +296,7 @@ class _Writer:
         return Manifest(name=self.folder.name, files=files, **details)
 
     def commit(self, manifest: Manifest) -> None:
-        content = manifest.model_dump()
-        if manifest.base is None:
-            del content["base"]
-        if manifest.weights_dtype == "float32":
-            del content["weights_dtype"]
-        if manifest.subwords is None:
-            del content["subwords"]
-        else:
-            content["subwords"] = manifest.subwords.model_dump(exclude_none=True)
+        content = manifest.model_dump(exclude_none=True)
         document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         sync_folder(self.folder)
         atomic_write(self.folder / MANIFEST, document.encode())
