@@ -109,17 +109,13 @@ def test_an_unreadable_folder_is_reported(registry, monkeypatch):
 
 def test_a_broken_model_is_tried_again(models_dir, registry, caplog):
     write_broken(models_dir / "one")
-    messages = set()
     for _ in range(3):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match="the number of bytes differs from") as caught:
             registry.model()
-        messages.add(caught.value.detail)
-    (message,) = messages
-    assert message.endswith(": the number of bytes differs from manifest.json.")
     assert not registry.ready()
     assert registry.model("two")
-    assert caplog.messages == [f"polyseme: one: {message}"]
-    assert registry.state("one") == ("broken", message, None, 0)
+    assert caplog.messages == [f"polyseme: one: {caught.value.detail}"]
+    assert registry.state("one") == ("broken", caught.value.detail, None, 0)
     write_tiny(models_dir / "one", source="repaired")
     assert registry.ready()
     assert registry.state("one").manifest.source == "repaired"
@@ -160,12 +156,10 @@ def test_problems_outside_the_arrays_are_found_without_reading_them(
     DAMAGES[problem](models_dir / "two")
     state = registry.state("two")
     message = re.sub("-[0-9a-f]{16}", "", state.problem)
-    assert (state.status, message, state.manifest) == ("broken", problem, None)
-    assert reads == []
+    assert (state.status, message, state.manifest, reads) == ("broken", problem, None, [])
     for get in (registry.model, registry.manifest):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match=re.escape(state.problem)):
             get("two")
-        assert caught.value.detail == state.problem
 
 
 def test_a_new_model_is_found_and_a_removed_one_is_unknown(models_dir, registry):
