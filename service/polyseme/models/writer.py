@@ -234,22 +234,6 @@ def export_word2vec(model: Model, file: Path, limit: int | None = None) -> int:
     return count - len(rows)
 
 
-class _HashedFile:
-    """A file that computes the checksum of what is written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._digest, self._size = file, hashlib.sha256(), 0
-
-    def write(self, data: bytes | memoryview) -> None:
-        self._digest.update(data)
-        self._size += memoryview(data).nbytes
-        self._file.write(data)
-
-    @property
-    def entry(self) -> FileEntry:
-        return FileEntry(sha256=self._digest.hexdigest(), bytes=self._size)
-
-
 class _Writer:
     """The new files of a locked folder."""
 
@@ -261,15 +245,16 @@ class _Writer:
         return self.folder / self.files[name].stored_name(name)
 
     @contextmanager
-    def create(self, name: FileName) -> Iterator[_HashedFile]:
+    def create(self, name: FileName) -> Iterator[IO[bytes]]:
         """Write a file, which gets its name at the end."""
         temporary = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-        with temporary.open("xb") as file:
-            hashed = _HashedFile(file)
-            yield hashed
+        with temporary.open("x+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        self.files[name] = hashed.entry
+            file.seek(0)
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+            self.files[name] = FileEntry(sha256=checksum, bytes=file.tell())
         temporary.replace(self.path(name))
 
     def write_rows(self, name: FileName, rows: Rows) -> None:
