@@ -59,7 +59,7 @@ from polyseme.models.vocabulary import Index, map_file
 from polyseme.models.weights import ContextProjection, layer_entry, tensors_from_layers
 
 _BLOCK_ROWS = 4096
-"""Rows of a table that are copied into C order at once, and words that are written at once."""
+"""Rows of a table that are copied into C order at once."""
 _GONE = "another command has removed or renamed the model."
 _EXISTS = "a model of this name already exists."
 _STEMS = "|".join(name.partition(".")[0] for name in get_args(FileName))
@@ -110,9 +110,7 @@ def write_model(
     with _writing(folder, replace=replace) as writer:
         try:
             with writer.create(VOCABULARY) as file:
-                for start in range(0, len(words), _BLOCK_ROWS):
-                    block = words[start : start + _BLOCK_ROWS]
-                    file.write("".join(f"{word}\n" for word in block).encode())
+                file.writelines(f"{word}\n".encode() for word in words)
         except UnicodeEncodeError:
             raise ModelFolderError("a word is not valid Unicode.") from None
         with writer.path(VOCABULARY).open("rb") as vocabulary:
