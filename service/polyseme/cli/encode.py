@@ -11,7 +11,6 @@ import orjson
 from polyseme.atomic_files import atomic_files
 from polyseme.cli.options import (
     choice_option,
-    exit_on_signals,
     field_option,
     given_fields,
     model_option,
@@ -106,7 +105,7 @@ def encode(
         with output.open("wb") as file:  # a pipe or a device, such as /dev/stdout
             write(file)
     else:
-        with exit_on_signals(), atomic_files(output) as (out,):
+        with atomic_files(output) as (out,):
             write(out)
 
 
