@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import numpy as np
 import orjson
@@ -120,12 +119,15 @@ def test_an_error_is_one_line_that_names_the_argument(polyseme, arguments, messa
     assert done.stderr.decode() == f"polyseme: {message}\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
-@pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
-def test_text_that_is_not_utf8_is_a_usage_error(arguments, stdin):
-    done = run_process("encode", *arguments, stdin=stdin)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.endswith(b"\nError: A text is not valid UTF-8.\n")
+def test_text_that_is_not_utf8_is_a_usage_error(polyseme):
+    read = run_process("encode", stdin=b"bank\n\xff\n")
+    for done in (
+        read,
+        polyseme("encode", "\udcff"),
+        polyseme("compare", "--word", "\udcff", *PAIR),
+    ):
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.endswith(b"\nError: A text is not valid UTF-8.\n")
 
 
 PAIR = ["bank river", "money bank"]

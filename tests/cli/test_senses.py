@@ -97,10 +97,9 @@ def test_columns_of_lists_give_the_same_as_columns_of_strings(tmp_path):
     texts = [" ".join(words_of(text)) for text in [*RIVER, *MONEY, "nothing here"]]
     lists = [text.split() for text in texts]
     pq.write_table(pa.table({"text": texts}), tmp_path / "strings.parquet")
-    pq.write_table(pa.table({"text": lists}), tmp_path / "a.parquet")
     (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps({'text': one})}\n" for one in lists))
     results = []
-    for name in ("strings.parquet", "a.parquet", "a.jsonl"):
+    for name in ("strings.parquet", "a.jsonl"):
         saved, target = tmp_path / f"{name}.senses", tmp_path / f"{name}.csv"
         file = tmp_path / name
         done = run("senses", "bank", file, "--senses", "2", "--save", saved, "--output", target)
@@ -115,7 +114,7 @@ def test_columns_of_lists_give_the_same_as_columns_of_strings(tmp_path):
             assert found == (name, *((0, False) if index is None else (None, True)))
         results.append((done.stdout, done.stderr, saved.read_bytes(), applied.stdout, tables))
     assert "[bank]" in done.stdout.decode()
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1]
 
 
 ABSENT = "polyseme: The word does not occur in the texts; --form adds other forms."
@@ -246,9 +245,8 @@ def test_the_command_prints_the_document_and_writes_the_occurrences(file, tmp_pa
     document = json.loads(run(*command, "--json").stdout)
     assert np.bincount([one["sense"] for one in document["occurrences"]]).tolist() == [8, 8]
     for name, plot, start in (
-        ("all.parquet", "map.svg", b"<?xml"),
+        ("all.parquet", "map.SVG", b"<?xml"),
         ("all.csv", "map.png", b"\x89PNG"),
-        ("all.jsonl", "map.SVG", b"<?xml"),
     ):
         target, drawn = tmp_path / name, tmp_path / plot
         done = run(*command, "--output", target, "--plot", drawn)
