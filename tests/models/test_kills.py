@@ -92,7 +92,7 @@ def check(models, service):
     after = versions(models)
     assert {name: version_of(service.model(name)) for name in service.states()} == after
     assert after.pop("other") == 1
-    for folder in models.iterdir():
+    for folder in {*models.iterdir()} - {models / "other"}:
         write(folder, 3)
         assert {*folder.iterdir()} == {folder / MANIFEST, *paths(folder).values()}
     return after

@@ -13,7 +13,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from polyseme.engine.attention import Mask
 from polyseme.engine.layers import Activation, NormPlace, ResidualKind
 
-FORMAT = "polyseme-model"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 MAX_LAYERS, MAX_WIDTH = 64, 65_536
 
@@ -119,7 +118,7 @@ class SubwordsEntry(_Section):
 class Manifest(_Section):
     """The content of `manifest.json`. `read_manifest` sets `name` to the folder's name."""
 
-    format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
+    format: Literal["polyseme-model"] = "polyseme-model"
     format_version: Literal[1] = 1
     name: str = Field(pattern=NAME_PATTERN)
     base: str | None = Field(default=None, pattern=NAME_PATTERN)
