@@ -5,19 +5,17 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from gensim.scripts.word2vec2tensor import word2vec2tensor
 
 from polyseme.models.reader import read_model
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
 from tests.conftest import write_over_bundled
 from tests.importing.files import WORDS, binary, fasttext, rows, text
-from tests.models.damage import VECTORS as VECTORS_FILE
-from tests.models.damage import change_manifest, snapshot
+from tests.models.damage import snapshot
 from tests.tiny import VECTORS, write_tiny
 from tests.tiny import WORDS as TINY_WORDS
 
@@ -43,17 +41,12 @@ def test_models_are_listed_and_the_default_one_is_marked(polyseme):
 
 def test_a_model_over_the_bundled_one_is_a_model_like_others(tmp_path):
     folder = tmp_path / "models"
-    write_over_bundled(folder / "upper")
-    assert run("models", "rename", "upper", "deep", models_dir=folder).returncode == 0
+    write_over_bundled(folder / "deep")
     listed = run("models", "list", models_dir=folder).stdout.decode().splitlines()
     expected = f"100000 words  300 wide  int8  4 heads  1 layer  tables of {BUNDLED}"
     assert f"  deep  {expected}" in listed
     assert json.loads(run("models", "show", "deep", models_dir=folder).stdout)["base"] == BUNDLED
     assert run("models", "verify", "deep", models_dir=folder) == (0, b"deep: ok\n", b"")
-    change_manifest(folder / "deep", lambda m: m["files"][VECTORS_FILE].update(sha256="0" * 64))
-    done = run("models", "verify", "deep", models_dir=folder)
-    assert (done.returncode, done.stderr) == (1, b"")
-    assert done.stdout.startswith(b"deep: its base wiki-en is another edition, ")
 
 
 def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
@@ -80,11 +73,9 @@ UNKNOWN = ". Available: tiny, broken, unreadable, "
             "No model is named '../tiny'; did you mean `tiny`?",
         ),
         (["serve", "--model", "nobody"], "No model is named 'nobody'. Available: broken, tiny,"),
-        (["models", "export", "nobody", "--output", "x"], f"No model is named 'nobody'{UNKNOWN}"),
         (["encode", "--model", "broken", "bank"], "vectors-"),
         (["models", "show", "unreadable"], "manifest.json, name"),
         (["serve", "--model", "broken"], "The default model 'broken' cannot be used: vectors-"),
-        (["models", "export", "broken", "--output", "x"], "vectors-"),
     ],
     ids=lambda one: " ".join(one) if isinstance(one, list) else "",
 )
@@ -108,24 +99,16 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("answer", "code", "remaining"),
-    [
-        ("--yes", 0, ["photos", "two"]),
-        ("y", 0, ["photos", "two"]),
-        ("n", 1, ["one", "photos", "two"]),
-    ],
-)
-def test_a_model_is_removed_on_a_terminal_after_a_question(
-    user_models, monkeypatch, answer, code, remaining
-):
+@pytest.mark.parametrize(("answer", "code"), [("--yes", 0), ("y", 0), ("n", 1)])
+def test_a_model_is_removed_on_a_terminal_after_a_question(user_models, monkeypatch, answer, code):
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
     yes = [answer] if answer == "--yes" else []
     done = run("models", "remove", "one", *yes, models_dir=user_models, stdin=f"{answer}\n")
     question = f"Remove the model one in {user_models}? [y/N]:" in done.stderr.decode()
     assert question == (not yes)
     assert done.stdout == (b"" if code else b"one: removed\n")
-    assert (done.returncode, names(user_models)) == (code, remaining)
+    assert done.returncode == code
+    assert names(user_models) == [*["one"] * code, "photos", "two"]
 
 
 def test_a_renamed_model_has_the_same_files(user_models):
@@ -143,10 +126,8 @@ def test_a_renamed_model_has_the_same_files(user_models):
         (["remove", BUNDLED, "--yes"], 1, "part of the installed package and cannot be removed;"),
         (["rename", BUNDLED, "new"], 1, "part of the installed package and cannot be renamed;"),
         (["remove", "photos", "--yes"], 1, "No model is named 'photos'. Available: "),
-        (["rename", "photos", "new"], 1, "No model is named 'photos'. Available: "),
         (["remove", "one"], 2, "Standard input is not a terminal, so --yes is required."),
         (["rename", "one", "two"], 1, "A model two already exists; `polyseme models remove`"),
-        (["rename", "one", BUNDLED], 1, f"A model {BUNDLED} already exists;"),
         (["rename", "one", "../three"], 1, "A model's name has at most 64 letters"),
         (["remove", "../one", "--yes"], 1, "No model is named '../one'. Available: wiki-en, one"),
     ],
@@ -226,27 +207,21 @@ def test_options_of_an_import(importing, content, options, expected):
         assert done.stderr.endswith(b"; --name sets the name.\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("vectors", "A model of this name already exists;"),
-        (BUNDLED, "A bundled model has this name;"),
-    ],
-)
-def test_a_model_is_replaced_only_on_request(importing, name, sentence):
+def test_a_model_is_replaced_only_on_request(importing):
     importing(content=rows())
     before = snapshot(importing.models)
-    done = importing("--name", name, content=rows(WORDS[::-1]))
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode() == (
-        f"polyseme: {sentence} --replace replaces it, and --name sets the name.\n"
-    )
-    replacing = ("--name", name, "--replace")
+    for name, sentence in (("vectors", "A model of this name"), (BUNDLED, "A bundled model has")):
+        done = importing("--name", name, content=rows(WORDS[::-1]))
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert done.stderr.decode().startswith(f"polyseme: {sentence}")
+        assert done.stderr.endswith(b"; --replace replaces it, and --name sets the name.\n")
+    replacing = ("--name", "vectors", "--replace")
     assert importing(*replacing, content=rows() + rows()).returncode == 1  # a damaged file
     assert snapshot(importing.models) == before
     assert importing(*replacing, content=rows(WORDS[::-1])).returncode == 0
-    assert read_model(importing.models / name).vocabulary.word(0) == WORDS[-1]
-    assert {path.name for path in importing.models.iterdir()} == {"vectors", name}
+    assert read_model(importing.models / "vectors").vocabulary.word(0) == WORDS[-1]
+    assert importing("--name", BUNDLED, "--replace").returncode == 0
+    assert names(importing.models) == ["vectors", BUNDLED]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, None, errno.EIO])
@@ -271,17 +246,18 @@ def test_a_full_disk_is_reported(importing, monkeypatch, number):
         ["--dtype", "float64"],
         ["--strip", "("],
         ["--heads", "0"],
-        ["--licence", NOT_UTF8],
-        ["--language", NOT_UTF8],
+        ["--heads", "2"],
+        ["--no-weights", "--weights", __file__],
         ["--weights", "/nowhere"],
     ],
 )
 def test_an_invalid_option_is_a_usage_error(importing, options):
     done = importing(*options, content=rows())
-    error = done.stderr.decode(errors="surrogateescape")
     assert (done.returncode, done.stdout) == (2, b"")
-    message = "not valid UTF-8" if options[0] in ("--licence", "--language") else options[0]
-    assert "Error: " in error and message in error
+    error = done.stderr.decode(errors="surrogateescape")
+    assert "Error: " in error and options[0] in error
+    for option in ("--licence", "--language"):
+        assert b"not valid UTF-8" in importing(option, NOT_UTF8).stderr
     assert not importing.models.exists()
 
 
@@ -291,15 +267,10 @@ def test_exported_text_is_converted_for_the_projector(tmp_path):
     arguments = ["models", "export", "spaced", "--limit", 5, "--output"]
     done = run(*arguments, tmp_path / "tiny.txt", models_dir=tmp_path / "models")
     assert done == (0, b"", b"polyseme: Skipped 2 words with white space.\n")
-    script = [sys.executable, "-m", "gensim.scripts.word2vec2tensor", "--input", "tiny.txt"]
-    command = [*script, "--output", "tiny"]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    word2vec2tensor(str(tmp_path / "tiny.txt"), str(tmp_path / "tiny"))
     assert (tmp_path / "tiny_metadata.tsv").read_text().split() == words[2:5]
     vectors = np.loadtxt(tmp_path / "tiny_tensor.tsv", np.float32, delimiter="\t")
     assert np.array_equal(vectors, VECTORS[2:5])
-    write_tiny(tmp_path / "models" / "tiny")
-    whole = ("models", "export", "tiny", "--output", tmp_path / "tiny.txt")
-    assert run(*whole, models_dir=tmp_path / "models") == (0, b"", b"")
     for output, sentence in (
         (tmp_path / "none" / "out.txt", f"There is no such folder ({tmp_path / 'none'})."),
         (tmp_path, f"The path exists and is not a regular file ({tmp_path})."),

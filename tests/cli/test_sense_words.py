@@ -2,18 +2,13 @@
 
 import csv
 import json
-from collections import Counter
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from polyseme.cli import sense_words
 from polyseme.cli.sense_files import SentenceSource
 from polyseme.cli.sense_words import read_words, sample_words
 from polyseme.errors import CommandError
-from polyseme.importing.texts import StratifiedSample
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
 from tests.cli.conftest import run
@@ -95,20 +90,6 @@ def test_a_name_of_a_file_is_safe():
     assert len({*names}) == 5 and max(map(len, names)) < 255
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--words", "{words}", "{corpus}"), "--words needs --save"),
-        (("--words", "{words}", "{corpus}", "--save", "x", "--form", "a"), "--form: not used"),
-        (("--words", "{words}", "{corpus}", "--save", "x", "--output", "a.csv"), "--output: not"),
-    ],
-)
-def test_options_that_do_not_fit_are_usage_errors(corpus, tmp_path, arguments, message):
-    names = {"words": words_in(tmp_path, "bank"), "corpus": corpus}
-    done = run("senses", *(one.format_map(names) for one in arguments))
-    assert done.returncode == 2 and message in done.stderr.decode()
-
-
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xff"])
 def test_a_file_without_words_is_an_error(tmp_path, content):
     (tmp_path / "words.txt").write_bytes(content)
@@ -141,42 +122,3 @@ def test_a_sample_has_the_sentences_that_the_command_of_one_word_finds(tmp_path,
     expected = [sentence.text for sentence, _ in source.sentences("reading")]
     samples = sample_words([word, "other"], [tmp_path / "a.txt"], "text")
     assert sorted(samples[word]) == sorted(expected) != []
-
-
-def test_the_strata_of_a_sample_have_the_same_share():
-    sample = StratifiedSample(100)
-    for number in range(10_000):
-        sample.add("Bank", f"B{number}")
-    for number in range(300):
-        sample.add("bank", f"b{number}")
-    for number in range(20):
-        sample.add("BANK", f"BANK{number}")
-    texts = sample.texts()
-    kinds = Counter(text.rstrip("0123456789") for text in texts)
-    assert kinds == {"BANK": 20, "b": 40, "B": 40}
-    assert sample.total == 10_320 and len({*texts}) == 100
-    # Late texts are as likely as early ones.
-    late = [text for text in texts if text[:1] == "B" and text[1:].isdigit()]
-    assert 8 < sum(int(text[1:]) >= 5000 for text in late) < 32
-
-
-@given(st.lists(st.sampled_from("abcdefgh"), max_size=60), st.integers(1, 20), st.integers(0, 9))
-def test_texts_in_another_order_give_the_same_sample(texts, size, seed):
-    shuffled = np.random.default_rng(seed).permutation(texts).tolist()
-    drawn = []
-    for order in (texts, shuffled):
-        sample = StratifiedSample(size)
-        for text in order:
-            sample.add("Bank" if text < "c" else "bank", text)
-        drawn.append(Counter(sample.texts()))
-    assert drawn[0] == drawn[1] and drawn[0].total() == min(size, len(texts))
-
-
-def test_a_text_with_many_copies_does_not_fill_a_sample():
-    sample = StratifiedSample(100)
-    for number in range(3000):
-        for text in (str(number), f"copy {number % 60}"):
-            sample.add("bank", text)
-    counts = Counter(sample.texts())
-    assert max(counts.values()) < 25 and counts.total() == 100
-    assert any(text.startswith("copy") for text in counts)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.models.registry import Registry
-from tests.models.versions import write_two
+from tests.models.versions import write
 from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, SUBWORDS, full_layer, write_tiny
 
 KNOWN_NGRAMS = replace(
@@ -53,7 +53,9 @@ def quantized_folder(quantized_original, tmp_path):
 @pytest.fixture
 def models_dir(tmp_path):
     """A folder with the models `one` and `two`, both of version 1."""
-    return write_two(tmp_path / "models")
+    for name in ("one", "two"):
+        write(tmp_path / "models" / name, 1)
+    return tmp_path / "models"
 
 
 @pytest.fixture

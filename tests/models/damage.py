@@ -121,8 +121,8 @@ def zeros(count, dtype="<f4"):
     return np.zeros(count, dtype).tobytes()
 
 
-def index_by_definition(text):
-    """The three arrays of the index of a text: starts, firsts and rows."""
+def index_of(text):
+    """The contents of `index.npy` without keys: starts, firsts and rows."""
     words = text.split(b"\n")[:-1]
     starts = [0]
     for word in words:
@@ -133,9 +133,4 @@ def index_by_definition(text):
     firsts = [0]
     for bucket in buckets:
         firsts.append(firsts[-1] + len(bucket))
-    return starts, firsts, [row for bucket in buckets for row in bucket]
-
-
-def index_of(text):
-    """The contents of `index.npy`."""
-    return np.concatenate(index_by_definition(text)).astype("<u4")
+    return np.array([*starts, *firsts, *(row for bucket in buckets for row in bucket)], "<u4")

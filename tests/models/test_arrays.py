@@ -3,13 +3,12 @@
 import io
 import pickle
 import shutil
-import zipfile
 
 import numpy as np
 import pytest
 
 from polyseme.client.local import LocalModel
-from polyseme.engine.quantization import LARGEST_SCALE, quantize
+from polyseme.engine.quantization import LARGEST_SCALE
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from tests.models.damage import (
@@ -73,36 +72,16 @@ class Pickled:
         return open, (self.path, "w")
 
 
-def pickled(array, path):
-    """The array's shape with an object that creates a file."""
-    objects = np.full(array.shape, None, dtype=object)
-    objects.flat[0] = Pickled(path)
-    return saved(objects, allow_pickle=True)
-
-
 @with_and_without_verify
-@each_array
-def test_a_pickle_is_never_run(folder, tmp_path, name, array, verify):
+def test_a_pickle_is_never_run(model_folder, tmp_path, verify):
     target = tmp_path / "made-by-a-pickle"
-    for attack in (pickled(array, target), pickle.dumps(Pickled(target))):
-        replace(folder, name, attack)
-        assert read_error(folder, verify=verify).startswith(
-            (UNMAPPED.format(name), DTYPE.format(name))
-        )
+    objects = saved(np.full(TABLE.shape, Pickled(target)), allow_pickle=True)
+    for attack, problem in ((objects, DTYPE), (pickle.dumps(Pickled(target)), UNMAPPED)):
+        replace(model_folder, VECTORS, attack)
+        assert read_error(model_folder, verify=verify).startswith(problem.format(VECTORS))
     assert not target.exists()
-
-
-def test_the_pickle_creates_a_file_when_it_is_loaded(tmp_path):
-    target = tmp_path / "made-by-a-pickle"
-    np.load(io.BytesIO(pickled(TABLE, target)), allow_pickle=True).flat[0].close()
+    np.load(io.BytesIO(objects), allow_pickle=True).flat[0].close()
     assert target.exists()
-
-
-def zipped(array, name="vectors.npy"):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(name, saved(array))
-    return buffer.getvalue()
 
 
 def attacks(array):
@@ -117,7 +96,7 @@ def attacks(array):
     def written(text=None, **changes):
         return npy(text or header(**changes), data)
 
-    dtypes = ["<f2", "<f4", "<f8", "<i4", "<u4", "<u8", "|i1", "|u1", "|b1", ">f4", ">u4", "<U4"]
+    dtypes = ["<f2", "<f4", "<f8", "<i4", "<u4", "|i1", "|u1", ">f4", ">u4", "<U4"]
     return {
         **{
             dtype: (saved(np.ones(array.shape, dtype)), DTYPE)
@@ -127,39 +106,24 @@ def attacks(array):
         "Fortran order": (written(order="True"), "{} is not in C order."),
         "structs": (saved(np.zeros(array.shape, [("a", "<f4")])), UNMAPPED),
         "another axis": (saved(array[None]), UNMAPPED),
-        "two axes more": (saved(array[None, None]), UNMAPPED),
         "a column": (saved(array.reshape(*array.shape, 1)), UNMAPPED),
         "no axis": (saved(array.ravel()[0]), UNMAPPED),
         "a header of more rows": (written(rows=11_000), CUT),
         "a header of 10**30 rows": (written(rows=10**30), UNMAPPED),
         "rows that overflow": (written(rows=2**62), UNMAPPED),
         "negative rows": (written(rows=-11), UNMAPPED),
-        "rows that are words": (written(rows="a"), UNMAPPED),
-        "a flag for a size": (written(rows=True), UNMAPPED),
         "a dtype that is a call": (written(descr="__import__('os').getcwd()"), UNMAPPED),
         "a dtype of objects": (written(descr="'|O'"), DTYPE),
-        "a dtype in a dict": (written(descr="{}"), UNMAPPED),
-        "a key that is a list": (written("{[]: 1}"), UNMAPPED),
-        "keys that do not compare": (written("{1: 2, 'a': 3}"), UNMAPPED),
         "another key": (written(header()[:-1] + "'x': 1}"), UNMAPPED),
         "data that are not aligned": (npy(header(), data, padding=1), UNMAPPED),
         "half a header": (written(header()[:-2]), UNMAPPED),
-        "an open string": (written("('''"), UNMAPPED),
         "a deep header": (written("(" * 3000), UNMAPPED),
-        "a long sum": (written("-" * 4000 + "1"), UNMAPPED),
-        "a header of Python 2": (written(shape="(11L, 5L)"), UNMAPPED),
-        "a header of zeros": (written("\0" * 50), UNMAPPED),
         "an unknown version": (npy(header(), data, version=9), UNMAPPED),
         "a header longer than the file": (b"\x93NUMPY\x01\x00\xff\xff{", UNMAPPED),
-        "half the magic": (b"\x93NUM", UNMAPPED),
         "cut short": (saved(array)[:-1], CUT),
         "a byte more": (saved(array) + b"\0", CUT),
         "nothing": (b"", UNMAPPED),
         "text": (b"apple 1 0 0 0 0\n" * 11, UNMAPPED),
-        "zip": (zipped(array), UNMAPPED),
-        "a zip with a parent folder": (zipped(array, "../../vectors.npy"), UNMAPPED),
-        "half a zip": (zipped(array)[:100], UNMAPPED),
-        "the start of a zip": (b"PK\x03\x04" + b"x" * 50, UNMAPPED),
         "an empty zip": (b"PK\x05\x06" + b"\0" * 18, UNMAPPED),
     }
 
@@ -217,22 +181,14 @@ def test_the_first_row_with_an_invalid_value_is_named(folder, kind, name, values
             assert read_error(folder) == f"{name} {problem} in row {row}."
 
 
-def test_invalid_values_are_found_in_large_tables(tmp_path):
-    words = [f"w{n}" for n in range(100_003)]
-    floats = np.ones((100_003, 3), np.float32)
-    folder = write_tiny(tmp_path / "tall", words=words, vectors=floats)
-    for row in (70_001, 8193):
-        floats[row, 1] = np.nan
-        replace(folder, VECTORS, saved(floats))
-        assert read_error(folder) == f"vectors.npy is not finite in row {row}."
-    rows = quantize(np.ones((100_003, 3), np.float32))
-    folder = write_tiny(tmp_path / "small", words=words, vectors=rows)
-    rows.scales[70_001] = np.nan
-    replace(folder, SCALES, saved(rows.scales))
-    assert read_error(folder) == f"scales.npy {NOT_POSITIVE} in row 70001."
-    rows.integers[99_999, 2] = -128
-    replace(folder, VECTORS, saved(rows.integers))
-    assert read_error(folder) == "vectors.npy has -128 in row 99999."
+@pytest.mark.parametrize("row", [0, 6, 10])
+def test_invalid_values_are_found_in_large_tables(tmp_path, row):
+    """A table is read in blocks of 65,536 values."""
+    wide = np.ones((11, 50_000), np.float16)
+    folder = write_tiny(tmp_path / "wide", vectors=wide)
+    wide[row, 30_000] = np.nan
+    replace(folder, VECTORS, saved(wide))
+    assert read_error(folder) == f"vectors.npy is not finite in row {row}."
 
 
 def test_a_value_that_is_not_finite_reaches_no_result(model_folder):

@@ -1,6 +1,5 @@
 """A model that uses the tables of a bundled model, its base."""
 
-import os
 import re
 import shutil
 from functools import partial
@@ -33,6 +32,7 @@ from tests.models.damage import (
     change_manifest,
     manifest_of,
     path,
+    paths,
     read_error,
     snapshot,
     with_and_without_verify,
@@ -87,16 +87,6 @@ def test_the_tables_of_the_base_are_mapped_and_not_written_again(bundled, upper)
         assert len(model.layers) == 2
 
 
-def test_a_model_over_a_base_has_the_files_and_results_of_a_complete_one(upper, tmp_path):
-    complete = write_upper(tmp_path / "other" / "upper", base=None)
-    assert manifest_of(complete)["files"] == manifest_of(upper)["files"]
-    assert read_manifest(complete).checksum == read_manifest(upper).checksum
-    texts = ["apple bank river", "gnu money did n't end"]
-    encoded = (LocalModel(read_model(folder)).encode(texts) for folder in (complete, upper))
-    for one, other in zip(*encoded, strict=True):
-        assert np.array_equal(one.contextual, other.contextual)
-
-
 @pytest.mark.parametrize(
     ("changes", "own"),
     [
@@ -106,6 +96,7 @@ def test_a_model_over_a_base_has_the_files_and_results_of_a_complete_one(upper, 
         ({"base": "nothing"}, True),
         ({"base": "upper"}, True),  # it has a base itself
         ({"subwords": None}, False),  # a base may have more than a model uses
+        ({"layers": [PLAIN], "word_bias": None}, False),  # it has only a manifest
     ],
 )
 def test_a_model_with_tables_of_its_own_is_complete(bundled, upper, tmp_path, changes, own):
@@ -131,14 +122,18 @@ def test_a_tuned_model_keeps_its_base(upper):
     assert read_model(upper).manifest.base == "ground"
 
 
-def test_a_saved_model_has_the_tables_of_its_base(bundled, upper, tmp_path):
+def test_a_saved_model_is_complete_and_has_the_same_files_and_results(bundled, upper, tmp_path):
     model = LocalModel(read_model(upper))
-    before = manifest_of(upper)["files"]
+    before, checksum = manifest_of(upper)["files"], read_manifest(upper).checksum
     folder = model.save("complete", models_dir=tmp_path / "elsewhere")
     shutil.rmtree(bundled)
     assert names_in(folder) == {MANIFEST, *before}
-    assert manifest_of(folder)["files"] == before
-    assert read_model(folder).manifest.base is None
+    assert (manifest_of(folder)["files"], read_manifest(folder).checksum) == (before, checksum)
+    complete = read_model(folder)
+    assert complete.manifest.base is None
+    texts = ["apple bank river", "gnu money did n't end"]
+    for one, other in zip(model.encode(texts), LocalModel(complete).encode(texts), strict=True):
+        assert np.array_equal(one.contextual, other.contextual)
 
 
 def test_weights_of_16_bits_are_rounded_and_kept(upper, tmp_path):
@@ -158,8 +153,6 @@ def test_weights_of_16_bits_are_rounded_and_kept(upper, tmp_path):
             assert np.array_equal(read, weight.astype(np.float16).astype(np.float32))
     complete = LocalModel(model).save("complete", models_dir=tmp_path / "elsewhere")
     assert manifest_of(complete)["files"] == document["files"]
-    assert "base" not in manifest_of(complete)
-    assert read_manifest(complete).checksum == read_manifest(upper).checksum
 
 
 def test_a_weight_that_16_bits_cannot_represent_is_rejected(upper):
@@ -174,9 +167,8 @@ def test_the_size_of_a_model_is_that_of_its_own_files(bundled, upper):
     assert document["base"] == "ground"
     assert document["bytes"] == path(upper, ATTENTION).stat().st_size
     document = manifest_document(read_manifest(bundled / "ground"))
-    files = sum(file.stat().st_size for file in (bundled / "ground").iterdir())
-    assert document["bytes"] == files - (bundled / "ground" / MANIFEST).stat().st_size
-    assert document["base"] is None
+    files = sum(file.stat().st_size for file in paths(bundled / "ground").values())
+    assert (document["bytes"], document["base"]) == (files, None)
 
 
 def rename_base(folder, name):
@@ -204,12 +196,6 @@ def damage(name, change):
     return apply
 
 
-def put_pipe(bundled, _upper):
-    file = path(bundled / "ground", INDEX)
-    file.unlink()
-    os.mkfifo(file)
-
-
 def manifest(change):
     """A function that changes the manifest of the upper model."""
     return lambda _, upper: change_manifest(upper, lambda m: change(m) and None)
@@ -226,9 +212,8 @@ EDITION = "its base ground is another edition, {}; " + INSTALL
 BROKEN = [
     *(
         (lambda _, u, name=name: rename_base(u, name), "manifest.json, base: ")
-        for name in ("../bundled/ground", "ground/.", "..", "ground\n", "", 3, ["ground"])
+        for name in ("../bundled/ground", "ground/.", "ground\n", "", ["ground"])
     ),
-    (lambda b, u: rename_base(u, str(b / "ground")), "manifest.json, base: "),
     *(
         (lambda _, u, name=name: rename_base(u, name), NO_BASE.format(name))
         for name in ("nothing", "upper")
@@ -243,10 +228,6 @@ BROKEN = [
     (replace_base, EDITION.format(f"with another {VECTORS}")),
     (partial(replace_base, subwords=None), EDITION.format(f"without {NGRAMS}")),
     (
-        manifest(lambda m: m["files"][NGRAMS].update(sha256="0" * 64)),
-        EDITION.format(f"with another {NGRAMS}"),
-    ),
-    (
         manifest(lambda m: m["files"][INDEX].update(bytes=4)),
         EDITION.format(f"with another {INDEX}"),
     ),
@@ -258,7 +239,6 @@ BROKEN = [
         lambda b, _: path(b / "ground", VOCABULARY).unlink(),
         f"its base ground: {VOCABULARY} cannot be read.",
     ),
-    (put_pipe, f"its base ground: {INDEX} cannot be read."),
     (
         damage(SUBWORDS, lambda content: content[:-1]),
         f"its base ground: {SUBWORDS}: the number of bytes differs from manifest.json.",
@@ -282,11 +262,10 @@ UNFIT = [
 """Manifests that fit the sizes of files only, and the problems without and with checks."""
 
 
-@with_and_without_verify
 @pytest.mark.parametrize(("change", "expected"), BROKEN)
-def test_a_base_that_cannot_be_used_is_reported(bundled, upper, change, expected, verify):
+def test_a_base_that_cannot_be_used_is_reported(bundled, upper, change, expected):
     change(bundled, upper)
-    assert read_error(upper, verify=verify).startswith(expected)
+    assert read_error(upper, verify=False).startswith(expected)
     assert Registry.of(upper.parent, "upper").state("upper").status == "broken"
 
 
@@ -305,9 +284,3 @@ def test_a_model_without_its_base_is_reported_when_it_is_loaded(bundled, upper):
     assert registry.model("upper") is before
     with pytest.raises(ModelFolderError, match="its base ground is another edition"):
         Registry.of(upper.parent, "ground").model("upper")
-
-
-def test_parameter_free_layers_leave_only_the_manifest(bundled):
-    folder = write_upper(bundled.parent / "plain", layers=[PLAIN], word_bias=None)
-    assert names_in(folder) == {MANIFEST}
-    assert read_model(folder).manifest.base == "ground"

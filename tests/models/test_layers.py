@@ -18,10 +18,6 @@ from tests.tiny import full_layer, normal, projection, tiny_model
 
 RNG = np.random.default_rng(3)
 KINDS = {
-    "parameter-free": [Layer()],
-    "biases alone": [
-        Layer(query=Projection(bias=normal(RNG, 5)), output=Projection(bias=normal(RNG, 5)))
-    ],
     "other orders in memory": [
         Layer(
             query=Projection(np.asfortranarray(normal(RNG, 5, 6)), normal(RNG, 12)[::2]),
@@ -30,7 +26,6 @@ KINDS = {
         )
     ],
     "a stack": [full_layer(5), full_layer(6), full_layer(7)],
-    "a stack without weights": [Layer(), Layer(scoring=Scoring(scale=False))],
     "feed-forward network without an outer weight": [
         full_layer(14, feed_forward=FeedForward(projection(RNG, 5, 5), Projection()))
     ],
@@ -40,13 +35,6 @@ KINDS = {
             features=FeatureProjection(normal(RNG, 5, 3), projection(RNG, 5, 1)),
         )
     ],
-    "features without a bias": [
-        Layer(
-            residual=Residual("unit"),
-            features=FeatureProjection(normal(RNG, 5, 1), Projection(normal(RNG, 5, 2))),
-        )
-    ],
-    "position bias of one distance": [Layer(scoring=Scoring(position_bias=normal(RNG, 1, 1)))],
     "word bias by head in one layer alone": [
         Layer(scoring=Scoring(word_bias=True)),
         Layer(scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1))),
@@ -100,7 +88,7 @@ def storable(layer):
     return replace(layer, scoring=scoring, **norms)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_a_random_layer_round_trips_array_by_array(tmp_path, seed):
     layer = storable(random_layer(np.random.default_rng(seed), 5))
     assert_same(layer, tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])

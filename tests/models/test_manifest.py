@@ -18,36 +18,34 @@ from tests.models.damage import (
     path,
     paths,
     read_error,
-    with_and_without_verify,
 )
 
 CANNOT_BE_READ = {MANIFEST: NO_MANIFEST} | {name: f"{name} cannot be read." for name in FILES}
 
 
-@with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
-def test_a_missing_file_and_what_is_no_file_are_named(quantized_folder, name, verify):
+def test_a_missing_file_and_what_is_no_file_are_named(quantized_folder, name):
     file = path(quantized_folder, name)
     file.unlink()
-    assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
+    assert read_error(quantized_folder, verify=False) == CANNOT_BE_READ[name]
     os.mkfifo(file)  # reading it does not block
-    assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
+    assert read_error(quantized_folder, verify=False) == CANNOT_BE_READ[name]
     file.unlink()
     file.mkdir()
     if name != MANIFEST:
         size = file.stat().st_size
         change_manifest(quantized_folder, lambda m: m["files"][name].update(bytes=size))
-    assert read_error(quantized_folder, verify=verify).startswith(name)
+    assert read_error(quantized_folder, verify=False).startswith(name)
 
 
-@with_and_without_verify
-@pytest.mark.parametrize("change", [lambda x: x[:-1], lambda x: x + b"\n", lambda _: b""])
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_another_length_is_named(quantized_folder, name, change, verify):
+def test_a_file_of_another_length_is_named(quantized_folder, name):
     file = path(quantized_folder, name)
-    file.write_bytes(change(file.read_bytes()))
-    expected = f"{name}: the number of bytes differs from manifest.json."
-    assert read_error(quantized_folder, verify=verify) == expected
+    content = file.read_bytes()
+    for changed in (content[:-1], content + b"\n", b""):
+        file.write_bytes(changed)
+        expected = f"{name}: the number of bytes differs from manifest.json."
+        assert read_error(quantized_folder, verify=False) == expected
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -59,12 +57,11 @@ def test_the_checksum_of_a_file_is_compared_with_verify_only(quantized_folder, n
     assert len(read_model(quantized_folder).vocabulary) == 11
 
 
-@with_and_without_verify
-def test_a_renamed_folder_is_a_model_of_its_new_name(model_folder, verify):
+def test_a_renamed_folder_is_a_model_of_its_new_name(model_folder):
     moved = model_folder.rename(model_folder.parent / "other")
     assert manifest_of(moved)["name"] == "tiny"
+    assert read_model(moved).manifest == read_manifest(moved)
     assert read_manifest(moved).name == "other"
-    assert read_model(moved, verify=verify).manifest.name == "other"
 
 
 @pytest.mark.parametrize("name", ["with space", ".hidden", "tiny\n", "x" * 65, "é"])
@@ -73,25 +70,16 @@ def test_a_folder_with_an_invalid_model_name_is_rejected(model_folder, name):
     assert read_error(moved).startswith("the folder's name is not a valid model name: ")
 
 
-NOT_JSON = {
-    "empty": b"",
-    "half": b'{"format": "polyseme-model"',
-    "not UTF-8": b'{"format": "\xff"}',
-    "a pickle": b"\x80\x04\x95\x00",
-    "zeros": b"\x00" * 100,
-    "deep": b"[" * 100_000,
-    "deep objects": b'{"training":' + b'{"a":' * 100_000,
-    "two documents": b"{} {}",
-}
-
-
-@pytest.mark.parametrize("case", NOT_JSON)
-def test_a_manifest_that_is_not_a_json_object_is_rejected(model_folder, case):
-    (model_folder / MANIFEST).write_bytes(NOT_JSON[case])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"format": "\xff"}', b"\x80\x04\x95\x00", b"[" * 100_000, b"{} {}"],
+    ids=["empty", "not UTF-8", "a pickle", "deep", "two documents"],
+)
+def test_a_manifest_that_is_not_a_json_object_is_rejected(model_folder, content):
+    (model_folder / MANIFEST).write_bytes(content)
     assert read_error(model_folder).startswith("manifest.json: is not well-formed JSON at line ")
-    for document in (b"[]", b"3", b'"tiny"', b"null"):
-        (model_folder / MANIFEST).write_bytes(document)
-        assert read_error(model_folder) == "manifest.json: must be an object."
+    (model_folder / MANIFEST).write_bytes(b"[]")
+    assert read_error(model_folder) == "manifest.json: must be an object."
 
 
 def test_a_manifest_of_more_than_a_mebibyte_is_not_read(model_folder):
@@ -106,25 +94,21 @@ ENTRY = {"sha256": "0" * 64, "bytes": 1}
 INF, NAN = float("inf"), float("nan")
 WRONG_FIELDS = [
     (("colour",), "red", ": is not a known field."),
-    (("layers", 0, "colour"), "red", ": is not a known field."),
     (("format",), "model2vec", ': must be "polyseme-model".'),
     (("format_version",), 2, ": must be 1."),
     (("dimension",), 0, ": must be at least 1."),
     (("dimension",), 1 << 40, ": "),
     (("vocabulary_size",), 10**18, ": "),
-    (("vocabulary_size",), 10**400, ": "),
     (("dtype",), "object", ': must be "float16", "float32" or "int8".'),
     (("weights_dtype",), "int8", ': must be "float16" or "float32".'),
     (("heads",), 0, ": "),
     (("layers",), [], ": "),
     (("layers",), [{}] * 65, ": "),
-    (("layers", 0, "residual", "share"), NAN, ": "),
     (("layers", 0, "residual", "share"), -1, ": "),
     (("layers", 0, "residual", "position_share"), INF, ": "),
     (("layers", 1, "norm_epsilon"), NAN, ": "),
     (("layers", 1, "norm_epsilon"), 0, ": "),
     (("quality",), {"wic": NAN}, ""),
-    (("training",), {"a": [{"b": -INF}]}, ""),
     *((("name",), name, ": ") for name in ("../tiny", "/tmp/tiny", "", "tiny\n")),
     (("files", VECTORS, "sha256"), "x" * 64, ""),
     (("files", VECTORS, "bytes"), -1, ": "),
@@ -136,9 +120,8 @@ WRONG_FIELDS = [
 ]
 
 
-@with_and_without_verify
 @pytest.mark.parametrize(("steps", "value", "problem"), WRONG_FIELDS, ids=lambda one: str(one)[:40])
-def test_an_invalid_field_is_named(model_folder, steps, value, problem, verify):
+def test_an_invalid_field_is_named(model_folder, steps, value, problem):
     def change(document):
         for step in steps[:-1]:
             document = document[step]
@@ -146,10 +129,9 @@ def test_an_invalid_field_is_named(model_folder, steps, value, problem, verify):
 
     change_manifest(model_folder, change)
     expected = f"manifest.json, {'.'.join(map(str, steps))}{problem}"
-    assert read_error(model_folder, verify=verify).startswith(expected)
+    assert read_error(model_folder, verify=False).startswith(expected)
 
 
-REQUIRED = ["name", "dimension", "vocabulary_size", "dtype", "cased", "files"]
 LISTED = "manifest.json: the manifest must list vectors.npy, vocabulary.txt and index.npy."
 BOTH = "manifest.json: the manifest must have both subwords and subwords.npy, or neither."
 
@@ -161,7 +143,7 @@ def drop_file(name, **changes):
 CONTRADICTIONS = [
     *(
         (lambda m, n=name: m.pop(n) and None, f"manifest.json, {name}: is required.")
-        for name in REQUIRED
+        for name in ("name", "dimension", "vocabulary_size", "dtype", "cased", "files")
     ),
     *((drop_file(name), LISTED) for name in (VECTORS, VOCABULARY, INDEX)),
     (drop_file(SUBWORDS), BOTH),
@@ -174,15 +156,6 @@ CONTRADICTIONS = [
         drop_file(ATTENTION),
         "manifest.json: the manifest lists tensors but not attention.safetensors.",
     ),
-    (
-        lambda m: m.update(dimension=7),
-        "vectors.npy: the shape differs from manifest.json.",
-    ),
-    (
-        lambda m: m.update(vocabulary_size=13),
-        "vocabulary.txt: the number of words differs from manifest.json.",
-    ),
-    (lambda m: m.update(dtype="float16"), "vectors.npy does not have the dtype float16."),
 ]
 
 
@@ -194,11 +167,10 @@ def test_a_manifest_that_contradicts_itself_or_the_files_is_rejected(
     assert read_error(model_folder) == expected
 
 
-@with_and_without_verify
-def test_a_folder_of_an_earlier_version_says_so(model_folder, verify):
+def test_a_folder_of_an_earlier_version_says_so(model_folder):
     for name, file in paths(model_folder).items():
         file.rename(model_folder / name)
-    assert read_error(model_folder, verify=verify) == (
+    assert read_error(model_folder) == (
         "vocabulary.txt has no checksum in its name: an earlier version of Polyseme wrote the"
         " model; import or train it again."
     )

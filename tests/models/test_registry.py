@@ -69,23 +69,9 @@ def test_concurrent_first_uses_read_a_model_once(registry, reads):
     assert reads == ["one"]
 
 
-HOSTILE = [
-    "../one",
-    "one/../two",
-    "a/b",
-    "",
-    ".",
-    "..",
-    "/etc",
-    "one\0",
-    "one\n",
-    "ONE",
-    " one",
-    "*",
-]
-
-
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name", ["../one", "one/../two", "", "..", "/etc", "one\0", "one\n", "ONE"]
+)
 def test_a_hostile_name_is_unknown(registry, name):
     names = r"(; did you mean `(one|two)`\?|\.) Available: one, two\."
     for get in (registry.model, registry.manifest, registry.folder):
@@ -116,25 +102,20 @@ def test_an_unreadable_folder_is_reported(registry, monkeypatch):
     registry.model("two")
     monkeypatch.setattr(Path, "iterdir", forbidden)
     for read in (registry.states, registry.model):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match="The folder of models cannot be read by this"):
             read()
-        assert caught.value.detail == "The folder of models cannot be read by this user."
     assert registry.model("two")
 
 
 def test_a_broken_model_is_tried_again(models_dir, registry, caplog):
     write_broken(models_dir / "one")
-    messages = set()
     for _ in range(3):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match="the number of bytes differs from") as caught:
             registry.model()
-        messages.add(caught.value.detail)
-    (message,) = messages
-    assert message.endswith(": the number of bytes differs from manifest.json.")
     assert not registry.ready()
     assert registry.model("two")
-    assert caplog.messages == [f"polyseme: one: {message}"]
-    assert registry.state("one") == ("broken", message, None, 0)
+    assert caplog.messages == [f"polyseme: one: {caught.value.detail}"]
+    assert registry.state("one") == ("broken", caught.value.detail, None, 0)
     write_tiny(models_dir / "one", source="repaired")
     assert registry.ready()
     assert registry.state("one").manifest.source == "repaired"
@@ -175,12 +156,10 @@ def test_problems_outside_the_arrays_are_found_without_reading_them(
     DAMAGES[problem](models_dir / "two")
     state = registry.state("two")
     message = re.sub("-[0-9a-f]{16}", "", state.problem)
-    assert (state.status, message, state.manifest) == ("broken", problem, None)
-    assert reads == []
+    assert (state.status, message, state.manifest, reads) == ("broken", problem, None, [])
     for get in (registry.model, registry.manifest):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match=re.escape(state.problem)):
             get("two")
-        assert caught.value.detail == state.problem
 
 
 def test_a_new_model_is_found_and_a_removed_one_is_unknown(models_dir, registry):
@@ -213,31 +192,22 @@ def test_a_changed_model_is_reloaded_and_an_unchanged_one_kept(models_dir, regis
     assert caplog.messages == ["polyseme: changed model: two"]
 
 
-REPLACEMENTS = {
-    "nothing": lambda _: None,
-    "a pipe": os.mkfifo,
-    "a folder": os.mkdir,
-    "a link to itself": lambda file: file.symlink_to(file.name),
-    "a link to zeros": lambda file: file.symlink_to("/dev/zero"),
-    "another file": lambda file: file.write_bytes(b"x"),
-}
-
-
-@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
-@pytest.mark.parametrize("name", [VECTORS, VOCABULARY])
-def test_a_damaged_folder_keeps_the_loaded_model(models_dir, registry, caplog, name, replace):
+@pytest.mark.parametrize(
+    "replace", [os.mkfifo, lambda file: file.symlink_to("/dev/zero"), lambda _: None]
+)
+def test_a_damaged_folder_keeps_the_loaded_model(models_dir, registry, caplog, replace):
     before = registry.model("two")
-    file = path(models_dir / "two", name)
+    file = path(models_dir / "two", VOCABULARY)
     file.unlink()
     replace(file)
-    for _ in range(2):
-        assert registry.model("two") is before
+    assert registry.model("two") is before
     state = registry.state("two")
     assert (state.status, state.manifest.source) == ("loaded", "version 1")
     assert state.problem
     shutil.rmtree(models_dir / "two")
     write_broken(models_dir / "two")
-    assert registry.model("two") is before
+    for _ in range(2):
+        assert registry.model("two") is before
     problem = registry.state("two").problem
     assert problem.endswith(": the number of bytes differs from manifest.json.")
     assert caplog.messages[-1] == f"polyseme: two: {problem}"
@@ -261,17 +231,18 @@ def test_a_model_in_a_later_directory_takes_precedence_while_it_exists(models_di
 
 def test_a_model_replaced_after_its_manifest_is_read_is_read_again(models_dir, monkeypatch):
     """The files that the manifest names have been removed."""
-    versions = iter([2, 3])
+    versions = [3, 2]
     read_manifest = reader_module.read_manifest
 
     def replace_after_reading(folder):
         manifest = read_manifest(folder)
-        if version := next(versions, None):
-            monkeypatch.setattr(reader_module, "read_manifest", read_manifest)
-            write(models_dir / "one", version)
-            monkeypatch.setattr(reader_module, "read_manifest", replace_after_reading)
+        if folder.name == "one" and versions and not writing:
+            writing.append(True)
+            write(models_dir / "one", versions.pop())
+            writing.clear()
         return manifest
 
+    writing = []
     monkeypatch.setattr(reader_module, "read_manifest", replace_after_reading)
     assert version_of(Registry([models_dir], "one").model()) == 3
 
@@ -279,13 +250,12 @@ def test_a_model_replaced_after_its_manifest_is_read_is_read_again(models_dir, m
 def test_a_model_replaced_after_it_is_read_is_found_by_the_next_request(
     models_dir, registry, monkeypatch
 ):
-    versions = iter([2])
-
-    def write_next():
-        if version := next(versions, None):
-            write(models_dir / "one", version)
-
-    call_after_reading(monkeypatch, models_dir / "one", write_next)
+    versions = [2]
+    call_after_reading(
+        monkeypatch,
+        models_dir / "one",
+        lambda: versions and write(models_dir / "one", versions.pop()),
+    )
     assert version_of(registry.model()) == 1
     assert version_of(registry.model()) == 2
 
@@ -295,9 +265,8 @@ def test_a_model_that_does_not_fit_into_memory_is_broken(registry, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(registry_module, "read_model", out_of_memory)
-    with pytest.raises(ModelFolderError) as caught:
+    with pytest.raises(ModelFolderError, match="cannot be read or do not fit into memory"):
         registry.model()
-    assert caught.value.detail == "the model's files cannot be read or do not fit into memory."
 
 
 def test_loading_a_model_does_not_block_loaded_ones(models_dir, registry, monkeypatch):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import threading
 
 import numpy as np
@@ -50,12 +51,6 @@ def test_the_same_model_is_written_as_the_same_bytes(tmp_path):
     assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
 
 
-def changed(row, column, value):
-    vectors = VECTORS.copy()
-    vectors[row, column] = value
-    return vectors
-
-
 def with_integers(integers):
     return QuantizedRows(integers, QUANTIZED.scales)
 
@@ -68,10 +63,8 @@ def with_features(columns, neighbors, residual="unit"):
 ONE_COLUMN = Projection(np.ones((5, 1), np.float32))
 LAYERS = [
     [],
-    [full_layer(d=3)],
     [full_layer(1), full_layer(2, heads=1, k=6, v=21)],
     [Layer(heads=1), Layer(heads=5)],
-    [full_layer(1), full_layer(2, v=11)],
     [full_layer(1, feed_forward_norm=LayerNorm(*[np.ones(5)] * 2, 0.5))],  # other epsilons
     with_features(3, ONE_COLUMN, "none"),
     with_features(2, ONE_COLUMN),
@@ -83,14 +76,11 @@ COUNT = "vocabulary.txt: the number of words differs from manifest.json."
 JSON = "manifest.json, quality: must be JSON with finite numbers and valid Unicode."
 BIAS = "attention.safetensors: the shape of word_bias differs from manifest.json."
 UNREPRESENTABLE = [
-    ({"vectors": changed(3, 2, np.nan)}, "vectors.npy is not finite in row 3."),
-    ({"vectors": changed(10, 4, -np.inf)}, "vectors.npy is not finite in row 10."),
+    ({"vectors": np.where(VECTORS == 2, np.nan, VECTORS)}, "vectors.npy is not finite in row 4."),
     ({"words": [*WORDS[:-1], "bank"]}, "vocabulary.txt has a word twice, in line 11."),
     ({"words": [*WORDS[:-1], "e\nnd"]}, COUNT),
     ({"words": [*WORDS[:-1], "end\n"]}, "vocabulary.txt has no word in line 12."),
-    ({"words": ["", *WORDS[1:]]}, "vocabulary.txt has no word in line 1."),
     ({"words": WORDS[:-1]}, COUNT),
-    ({"words": [], "vectors": VECTORS}, "vocabulary.txt is empty."),
     ({"words": [*WORDS[:-1], "\ud800"]}, "a word is not valid Unicode."),
     ({"word_bias": np.zeros(7)}, BIAS),
     ({"vectors": VECTORS.astype(">f4")}, "vectors.npy does not have the dtype float32."),
@@ -112,25 +102,25 @@ UNREPRESENTABLE = [
 ]
 
 
-@pytest.mark.parametrize("older", [True, False], ids=["older folder", "no folder"])
 @pytest.mark.parametrize(("changes", "expected"), UNREPRESENTABLE)
-def test_a_failed_write_leaves_nothing_behind(tmp_path, changes, expected, older):
-    if older:
-        write_tiny(tmp_path / "tiny", source="the older one")
-    before = snapshot(tmp_path)
-    with pytest.raises(ModelFolderError) as caught:
-        write_tiny(tmp_path / "tiny", **changes)
-    assert expected in {None, re.sub("-[0-9a-f]{16}", "", caught.value.detail)}
-    assert snapshot(tmp_path) == before
-    assert names(tmp_path) == (["tiny"] if older else [])
+def test_a_failed_write_leaves_nothing_behind(original, tmp_path, changes, expected):
+    folder = tmp_path / "tiny"
+    for before in ({}, snapshot(original)):
+        if before:
+            shutil.copytree(original, folder)
+        with pytest.raises(ModelFolderError) as caught:
+            write_tiny(folder, **changes)
+        assert expected in {None, re.sub("-[0-9a-f]{16}", "", caught.value.detail)}
+        assert folder.exists() == bool(before)
+        assert snapshot(folder) == before
 
 
 def test_the_files_of_a_replaced_model_are_removed(tmp_path):
     folder = write_tiny(tmp_path / "tiny", layers=[full_layer()], word_bias=np.arange(11.0))
     for other in ("LICENSE", "notes.npy", "vectors.npy", "vectors-0123.npy"):
         (folder / other).write_text("x")
-    (folder / ".writing-0123456789abcdef").write_text("of a killed writer")
-    (folder / "index-0123456789abcdef.npy").write_text("of a killed writer")
+    for left in (".writing-0123456789abcdef", "index-0123456789abcdef.npy"):
+        (folder / left).write_text("of a killed writer")
     write_tiny(folder, words=WORDS[:7], vectors=VECTORS[:7])
     kept = {"LICENSE", "notes.npy", "vectors.npy", "vectors-0123.npy", MANIFEST}
     assert set(names(folder)) == kept | {file.name for file in paths(folder).values()}
@@ -179,10 +169,10 @@ def test_a_model_that_is_written_is_not_there_and_not_touched(tmp_path):
     class Words(tuple):
         __slots__ = ()
 
-        def __getitem__(self, key):
+        def __iter__(self):
             writing.set()
             assert go_on.wait(30)
-            return super().__getitem__(key)
+            return super().__iter__()
 
     folder = tmp_path / "slow"
     writer = threading.Thread(target=write_tiny, args=[folder], kwargs={"words": Words(WORDS)})
@@ -190,9 +180,8 @@ def test_a_model_that_is_written_is_not_there_and_not_touched(tmp_path):
     assert writing.wait(30)
     assert Registry([tmp_path], "slow").names == []
     for change in (write_tiny, remove_model, lambda path: rename_model(path, "new")):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match="another command is writing the model"):
             change(folder)
-        assert caught.value.detail == "another command is writing the model."
     write_tiny(tmp_path / "tiny")
     go_on.set()
     writer.join(30)
@@ -214,9 +203,8 @@ def test_models_files_and_links_are_not_replaced(tmp_path):
             for name in (".x", "é", "x" * 65)
         ),
     ):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match=message):
             write_tiny(tmp_path / name, replace=False)
-        assert caught.value.detail.startswith(message)
         assert names(tmp_path) == ["file", "link", "tiny"]
         assert snapshot(tmp_path) == before
     target = snapshot(tmp_path / "tiny")
@@ -230,20 +218,17 @@ def test_the_folder_of_models_may_be_a_link(tmp_path):
     write_tiny(tmp_path / "models" / "one")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "models")
-    write_tiny(link / "two", source="two")
     remove_model(link / "one")
-    rename_model(link / "two", "three")
+    rename_model(write_tiny(link / "two"), "three")
     assert link.is_symlink()
     assert names(tmp_path / "models") == ["three"]
-    assert Registry([link], "three").model().manifest.source == "two"
 
 
 def test_a_model_that_another_command_has_removed_is_an_error(tmp_path):
     write_tiny(tmp_path / "tiny")
     for change in (remove_model, lambda folder: rename_model(folder, "new")):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match="command has removed or renamed the model"):
             change(tmp_path / "other")
-        assert caught.value.detail == "another command has removed or renamed the model."
     assert names(tmp_path) == ["tiny"]
 
 
@@ -257,7 +242,6 @@ def test_a_rename_replaces_nothing(tmp_path, monkeypatch, checked):
     if not checked:
         monkeypatch.setattr("polyseme.models.writer.os.path.lexists", lambda _: False)
     for name in ("two", "three"):
-        with pytest.raises(ModelFolderError) as caught:
+        with pytest.raises(ModelFolderError, match=EXISTS):
             rename_model(tmp_path / "one", name)
-        assert caught.value.detail == EXISTS
     assert snapshot(tmp_path) == before

@@ -6,13 +6,6 @@ from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny
 
 
-def write_two(models_dir):
-    """Write the models `one` and `two` in version 1; return their parent folder."""
-    for name in ("one", "two"):
-        write(models_dir / name, 1)
-    return models_dir
-
-
 def write(folder, version):
     """Write a version of a model; an existing one is replaced."""
     return write_tiny(folder, vectors=TABLE * version, source=f"version {version}")

@@ -11,7 +11,6 @@ import click
 from polyseme.cli.options import (
     choice_option,
     column_option,
-    exit_on_signals,
     field_option,
     model_option,
     require_package,
@@ -184,7 +183,7 @@ def bulk(
     job = with_schema(job, files)
     size = sum(file.bytes for file in files)
     try:
-        with exit_on_signals(), Progress().stage("encoding", size) as bar:
+        with Progress().stage("encoding", size) as bar:
             outcome = run(job, files, bar, workers)
     except (KeyboardInterrupt, SystemExit) as stop:
         message = "Stopped. The finished shards are kept: run the same command again to go on."

@@ -121,7 +121,10 @@ def _message(error: PolysemeError) -> str:
 @click.pass_context
 def polyseme(context: click.Context) -> None:
     """Contextual word vectors from static GloVe, Word2Vec and fastText vectors by attention."""
-    if context.invoked_subcommand != "serve":  # the service logs the warnings
+    if context.invoked_subcommand != "serve":  # the service logs the warnings and handles signals
+        from polyseme.cli.options import exit_on_signals
+
+        context.with_resource(exit_on_signals())
         for warning in unknown_variables():
             echo(f"polyseme: Warning: {warning}", err=True)
 

@@ -17,7 +17,6 @@ from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import (
     choice_option,
     destination_option,
-    exit_on_signals,
     require_package,
     require_unicode,
     with_options,
@@ -375,10 +374,9 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _importing() -> Iterator[None]:
-    """Clean up on signals, and raise CommandError with the flags that help."""
+    """Raise CommandError with the flags that help."""
     try:
-        with exit_on_signals():
-            yield
+        yield
     except ImportProblem as problem:
         hints = ", and ".join(_HINTS[option] for option in problem.options)
         sentence = f"{str(problem).removesuffix('.')}; {hints}." if hints else str(problem)
@@ -423,14 +421,13 @@ def export(
     for package in ("onnx", "onnxruntime") if kind == "onnx" else ():
         require_package(package, "The graph needs ONNX", "onnx")
     skipped, model = 0, registry.model(name)
-    with exit_on_signals():
-        if kind == "onnx":
-            from polyseme.models.onnx_graph import onnx_graph, quantized
+    if kind == "onnx":
+        from polyseme.models.onnx_graph import onnx_graph, quantized
 
-            graph = onnx_graph(model.layers, model.manifest.dimension, name)
-            atomic_write(output, quantized(graph) if quantize else graph.SerializeToString())
-        else:
-            skipped = export_word2vec(model, output, limit)
+        graph = onnx_graph(model.layers, model.manifest.dimension, name)
+        atomic_write(output, quantized(graph) if quantize else graph.SerializeToString())
+    else:
+        skipped = export_word2vec(model, output, limit)
     if skipped:
         words = counted(skipped, "word")
         echo(f"polyseme: Skipped {words} with white space.", err=True)

@@ -14,7 +14,6 @@ import orjson
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import (
     column_option,
-    exit_on_signals,
     field_option,
     model_option,
     require_package,
@@ -167,10 +166,9 @@ def senses(
             raise click.UsageError("--words needs --save, a folder for the inventories.")
         loaded = registry.model(model)
         source = registry.folder(loaded.manifest.name)
-        with exit_on_signals():
-            count, without = find_many(
-                read_words(many), files, column, loaded, source, options["save"], workers
-            )
+        count, without = find_many(
+            read_words(many), files, column, loaded, source, options["save"], workers
+        )
         verb = "does" if len(without) == 1 else "do"
         absent = f"; {counted(len(without), 'word')} {verb} not occur: {listed(without)}"
         table = options["save"] / TABLE
@@ -212,11 +210,10 @@ def _apply(
                 counts[row["sense"]] += 1, row["unsure"]
             yield rows
 
-    with exit_on_signals():
-        if output:
-            write_occurrences(output, tagged())
-        else:
-            deque(tagged(), maxlen=0)
+    if output:
+        write_occurrences(output, tagged())
+    else:
+        deque(tagged(), maxlen=0)
     total, unsure = counts.sum(axis=0).tolist()
     share = f", {unsure / total:.0%} of them unsure" if total else ""
     echo(f"{inventory.word}: {counted(total, 'occurrence')}{share}")
@@ -309,11 +306,9 @@ def _find(
             (hashable(texts[one.text]), one.offset): (one.sense, one.confidence)
             for one in result.occurrences
         }
-        with exit_on_signals():
-            write_occurrences(output, tag_sentences(source, model, inventory, clustered))
+        write_occurrences(output, tag_sentences(source, model, inventory, clustered))
     if plot:
-        with exit_on_signals():
-            atomic_write(plot, _picture(result, plot.suffix.lower()[1:]))
+        atomic_write(plot, _picture(result, plot.suffix.lower()[1:]))
     show(inventory, named=names is not None)
 
 

@@ -13,7 +13,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from polyseme.engine.attention import Mask
 from polyseme.engine.layers import Activation, NormPlace, ResidualKind
 
-FORMAT = "polyseme-model"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 MAX_LAYERS, MAX_WIDTH = 64, 65_536
 
@@ -70,11 +69,10 @@ class FileEntry(_Section):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(ge=0)
 
-
-def stored_name(name: FileName, entry: FileEntry) -> str:
-    """Return the name of a file in a folder, which contains the start of its checksum."""
-    stem, _, suffix = name.partition(".")
-    return f"{stem}-{entry.sha256[:16]}.{suffix}"
+    def stored_name(self, name: FileName) -> str:
+        """Return the name of a file in a folder, which contains the start of its checksum."""
+        stem, _, suffix = name.partition(".")
+        return f"{stem}-{self.sha256[:16]}.{suffix}"
 
 
 class ResidualEntry(_Section):
@@ -120,7 +118,7 @@ class SubwordsEntry(_Section):
 class Manifest(_Section):
     """The content of `manifest.json`. `read_manifest` sets `name` to the folder's name."""
 
-    format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
+    format: Literal["polyseme-model"] = "polyseme-model"
     format_version: Literal[1] = 1
     name: str = Field(pattern=NAME_PATTERN)
     base: str | None = Field(default=None, pattern=NAME_PATTERN)
@@ -181,7 +179,7 @@ class Manifest(_Section):
 
     def stored_name(self, name: FileName) -> str:
         """Return the name of a file in its folder, such as `vectors-0123456789abcdef.npy`."""
-        return stored_name(name, self.files[name])
+        return self.files[name].stored_name(name)
 
     def dtype_of(self, table: FileName) -> Dtype:
         """Return the dtype of a table: the vectors or the subwords."""

@@ -206,9 +206,6 @@ class _FolderReader:
 
     def vocabulary(self) -> Vocabulary:
         with self.open(VOCABULARY) as text, self.open(INDEX) as index:
-            if self.verify:
-                self.verify_checksum(text, VOCABULARY)
-                self.verify_checksum(index, INDEX)
             _, start = _read_header(index, self.manifest.stored_name(INDEX), HASH.dtype, 1)
             hashes = np.frombuffer(map_file(index), "<u4", offset=start)
             return Vocabulary.read(
@@ -243,7 +240,7 @@ class _FolderReader:
     ) -> NDArray[Any]:
         """Map an array; None in the shape stands for any size except 0.
 
-        `verify` compares the checksum and checks every value.
+        `verify` checks every value.
         """
         stored = self.manifest.stored_name(name)
         with self.open(name) as file:
@@ -251,7 +248,6 @@ class _FolderReader:
             fits = all(side in {None, size} for side, size in zip(shape, sizes, strict=True))
             require_agreement(fits and sizes[0] > 0, stored, "shape")
             if self.verify:
-                self.verify_checksum(file, name)
                 file.seek(start)
                 count = 0
                 while len(values := np.fromfile(file, value_type.dtype, _VALUES_AT_ONCE)):
@@ -290,9 +286,6 @@ class _FolderReader:
     def tensors(self, name: FileName) -> dict[str, NDArray[Any]]:
         try:
             with self.open(name) as file:
-                if self.verify:
-                    self.verify_checksum(file, name)
-                file.seek(0)
                 return load_tensors(file.read())
         except _INVALID_TENSORS:
             stored = self.manifest.stored_name(name)
@@ -302,8 +295,9 @@ class _FolderReader:
     def open(self, name: FileName) -> Iterator[BufferedReader]:
         """Open a file; raise ModelFolderError unless its size matches the manifest.
 
-        Each file is opened once, so that the mapped file is the one that was checked. A pipe is not
-        opened, because opening it blocks until the other end is opened.
+        `verify` also compares the checksum. Each file is opened once, so that the mapped file is
+        the one that was checked. A pipe is not opened, because opening it blocks until the other
+        end is opened.
         """
         stored = self.manifest.stored_name(name)
         path = self.folder / stored
@@ -318,17 +312,15 @@ class _FolderReader:
         with file:
             size = os.fstat(file.fileno()).st_size
             require_agreement(size == self.manifest.files[name].bytes, stored, "number of bytes")
+            if self.verify:
+                try:
+                    checksum = hashlib.file_digest(file, "sha256").hexdigest()
+                except OSError:
+                    raise ModelFolderError(f"{stored} cannot be read.") from None
+                fits = checksum == self.manifest.files[name].sha256
+                require_agreement(fits, stored, "checksum")
+                file.seek(0)
             yield file
-
-    def verify_checksum(self, file: BufferedReader, name: FileName) -> None:
-        """Read a file; raise ModelFolderError unless its checksum matches the manifest."""
-        stored = self.manifest.stored_name(name)
-        file.seek(0)
-        try:
-            checksum = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            raise ModelFolderError(f"{stored} cannot be read.") from None
-        require_agreement(checksum == self.manifest.files[name].sha256, stored, "checksum")
 
 
 def _read_header(
@@ -338,7 +330,6 @@ def _read_header(
 
     Raises ModelFolderError unless the file is a C-ordered array of this dtype.
     """
-    file.seek(0)
     match = _HEADER.match(file.read(_MAX_HEADER_BYTES))
     shape = tuple(int(side) for side in match.groups()[3:] if side) if match else ()
     end = match.end() if match else 0

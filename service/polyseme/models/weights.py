@@ -13,7 +13,8 @@ An absent projection is the identity; other absent parts are skipped.
 `senses.safetensors` has the projection and the rule with which `/v1/senses` finds senses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,35 +209,22 @@ def tensors_from_layers(
     layers: list[Layer], word_bias: Floats | None = None, whitening: Projection = IDENTITY
 ) -> dict[str, Floats]:
     """Return the tensors of layers by name, the inverse of `layers_from_tensors`."""
-    tensors: dict[str, Floats | None] = {
-        WORD_BIAS: word_bias,
-        **_projection_tensors(WHITENING, whitening),
-    }
+    tensors = {WORD_BIAS: word_bias, **dict(_tensors(WHITENING, whitening))}
     for index, layer in enumerate(layers):
-        scoring = layer.scoring
-        parts: dict[str, Floats | None] = {
-            "position_bias": scoring.position_bias,
-            "word_bias_scale": scoring.word_bias_scale,
-            "skip": layer.skip,
-        }
-        for name in ("query", "key", "value", "output", "final"):
-            parts |= _projection_tensors(name, getattr(layer, name))
-        for name in ("attention_norm", "feed_forward_norm"):
-            norm: LayerNorm | None = getattr(layer, name)
-            if norm is not None:
-                parts |= {f"{name}.gain": norm.gain, f"{name}.shift": norm.shift}
-        if layer.feed_forward is not None:
-            parts |= _projection_tensors("feed_forward.inner", layer.feed_forward.inner)
-            parts |= _projection_tensors("feed_forward.outer", layer.feed_forward.outer)
-        if layer.features is not None:
-            parts["features.context"] = layer.features.context
-            parts |= _projection_tensors("features.neighbors", layer.features.neighbors)
-        tensors |= {f"layers.{index}.{name}": tensor for name, tensor in parts.items()}
+        tensors |= _tensors(f"layers.{index}", layer)
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
-def _projection_tensors(name: str, projection: Projection) -> dict[str, Floats | None]:
-    return {name: projection.weight, f"{name}_bias": projection.bias}
+def _tensors(name: str, part: object) -> Iterator[tuple[str, Floats | None]]:
+    """Yield the arrays of a part of a layer; the names of fields are those of tensors."""
+    if isinstance(part, Projection):
+        yield from ((name, part.weight), (f"{name}_bias", part.bias))
+    elif isinstance(part, np.ndarray):
+        yield name, part
+    elif is_dataclass(part):
+        for field in fields(part):
+            prefix = name if field.name == "scoring" else f"{name}.{field.name}"
+            yield from _tensors(prefix, getattr(part, field.name))
 
 
 def layer_entry(layer: Layer) -> LayerEntry:

@@ -46,7 +46,6 @@ from polyseme.models.manifest import (
     FileName,
     Manifest,
     SubwordsEntry,
-    stored_name,
 )
 from polyseme.models.model import Model
 from polyseme.models.reader import (
@@ -56,11 +55,11 @@ from polyseme.models.reader import (
     read_files,
     read_manifest,
 )
-from polyseme.models.vocabulary import build_index, count_lines, map_file
+from polyseme.models.vocabulary import Index, map_file
 from polyseme.models.weights import ContextProjection, layer_entry, tensors_from_layers
 
 _BLOCK_ROWS = 4096
-"""Rows of a table that are copied into C order at once, and words that are written at once."""
+"""Rows of a table that are copied into C order at once."""
 _GONE = "another command has removed or renamed the model."
 _EXISTS = "a model of this name already exists."
 _STEMS = "|".join(name.partition(".")[0] for name in get_args(FileName))
@@ -111,14 +110,12 @@ def write_model(
     with _writing(folder, replace=replace) as writer:
         try:
             with writer.create(VOCABULARY) as file:
-                for start in range(0, len(words), _BLOCK_ROWS):
-                    block = words[start : start + _BLOCK_ROWS]
-                    file.write("".join(f"{word}\n" for word in block).encode())
+                file.writelines(f"{word}\n".encode() for word in words)
         except UnicodeEncodeError:
             raise ModelFolderError("a word is not valid Unicode.") from None
         with writer.path(VOCABULARY).open("rb") as vocabulary:
-            text = map_file(vocabulary)
-        writer.write_array(INDEX, build_index(text, count_lines(text)).astype("<u4", copy=False))
+            index = np.concatenate(Index.of(map_file(vocabulary)))
+        writer.write_array(INDEX, index.astype("<u4", copy=False))
         writer.write_rows(VECTORS, vectors)
         entry = None
         if subwords is not None:
@@ -208,10 +205,8 @@ def rename_model(folder: Path, name: str) -> None:
             raise ModelFolderError(_EXISTS)
         try:
             folder.rename(target)
-        except (FileExistsError, NotADirectoryError):
-            raise ModelFolderError(_EXISTS) from None
         except OSError as error:
-            if error.errno != errno.ENOTEMPTY:
+            if error.errno not in {errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY}:
                 raise
             raise ModelFolderError(_EXISTS) from None
         sync_folder(folder.parent)
@@ -237,22 +232,6 @@ def export_word2vec(model: Model, file: Path, limit: int | None = None) -> int:
     return count - len(rows)
 
 
-class _HashedFile:
-    """A file that computes the checksum of what is written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._digest, self._size = file, hashlib.sha256(), 0
-
-    def write(self, data: bytes | memoryview) -> None:
-        self._digest.update(data)
-        self._size += memoryview(data).nbytes
-        self._file.write(data)
-
-    @property
-    def entry(self) -> FileEntry:
-        return FileEntry(sha256=self._digest.hexdigest(), bytes=self._size)
-
-
 class _Writer:
     """The new files of a locked folder."""
 
@@ -261,18 +240,19 @@ class _Writer:
         self.files: dict[FileName, FileEntry] = {}
 
     def path(self, name: FileName) -> Path:
-        return self.folder / stored_name(name, self.files[name])
+        return self.folder / self.files[name].stored_name(name)
 
     @contextmanager
-    def create(self, name: FileName) -> Iterator[_HashedFile]:
+    def create(self, name: FileName) -> Iterator[IO[bytes]]:
         """Write a file, which gets its name at the end."""
         temporary = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-        with temporary.open("xb") as file:
-            hashed = _HashedFile(file)
-            yield hashed
+        with temporary.open("x+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        self.files[name] = hashed.entry
+            file.seek(0)
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+            self.files[name] = FileEntry(sha256=checksum, bytes=file.tell())
         temporary.replace(self.path(name))
 
     def write_rows(self, name: FileName, rows: Rows) -> None:
@@ -299,15 +279,7 @@ class _Writer:
         return Manifest(name=self.folder.name, files=files, **details)
 
     def commit(self, manifest: Manifest) -> None:
-        content = manifest.model_dump()
-        if manifest.base is None:
-            del content["base"]
-        if manifest.weights_dtype == "float32":
-            del content["weights_dtype"]
-        if manifest.subwords is None:
-            del content["subwords"]
-        else:
-            content["subwords"] = manifest.subwords.model_dump(exclude_none=True)
+        content = manifest.model_dump(exclude_none=True)
         document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         sync_folder(self.folder)
         atomic_write(self.folder / MANIFEST, document.encode())
