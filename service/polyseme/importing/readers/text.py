@@ -52,7 +52,6 @@ class TextReader(RowReader, name="word2vec-text"):
     def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
         """Create a reader; a file with a byte order mark, or in UTF-16 or UTF-32, becomes UTF-8."""
         super().__init__(file, options, as_utf8(head, options))
-        self.checks_values = options.skip  # otherwise the second pass does
         self._complete = len(head) < HEAD_BYTES
         self._recoding = encoding_of(head, options)
         self._newline = b"\r" if b"\n" not in self.head and b"\r" in self.head else b"\n"
