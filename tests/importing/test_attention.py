@@ -47,16 +47,15 @@ def test_order_of_real_files(source, bundled):
     else:
         with (lzma if source.endswith(".xz") else gzip).open(DATA / source, "rt") as lines:
             words = [line.split(" ")[0].strip() for line in lines]
-    for count in (1000, 10_000, len(words)):
+    for count in (1000, len(words)):
         part = words[:count]
         assert sorted_by_frequency(part) is True
         for other in (
-            sorted(part),
             sorted(part, key=str.casefold, reverse=True),
             sorted(part, key=lambda word: word[::-1]),
             sorted(part, key=len),
             part[::-1],
-            *(shuffled(part, seed) for seed in range(3)),
+            shuffled(part, 1),
         ):
             assert sorted_by_frequency(other) is False
 
@@ -103,9 +102,8 @@ BY_RANK, NONE = "rank in the file", "none: the file is not known to be sorted by
 
 def make(importer, words, vectors, *options):
     """Import rows; return the model, which has the closed form, and the warnings."""
-    content = files.rows(words, vectors)
-    names = ("--format", "glove", "--name", "made", "--replace", "--no-subwords")
-    done = importer.run(content, *names, *options)
+    path = importer.file(files.rows(words, vectors))
+    done = importer.run(path, "--name", "made", "--replace", "--no-subwords", *options)
     assert done.code == 0, done.err
     estimate, *warnings = done.err.splitlines()
     assert " words of dimension " in estimate

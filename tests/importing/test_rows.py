@@ -161,9 +161,9 @@ def test_words_and_numbers_round_trip(module_importer, batches, kind, table, pac
 
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
-@given(data=st.data())
-def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kind, data):
-    content = bytearray(build(kind))
+@given(packing=st.sampled_from(PACKINGS), data=st.data())
+def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kind, packing, data):
+    content = bytearray(packed(build(kind), packing))
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(content)))
         end = data.draw(st.integers(start, min(start + 20, len(content))))
