@@ -132,31 +132,6 @@ def entry(word, count=1, kind=0):
     return word + b"\0" + struct.pack("<qb", count, kind)
 
 
-def composed(word, vector, buckets, minn, maxn):
-    """The vector of a word in fastText: the mean of its own and those of its n-grams. -> [d]
-
-    As in Bojanowski et al. 2017 and fastText's `Dictionary::computeSubwords`: the hash is a 32-bit
-    FNV-1a over signed bytes.
-    """
-    letters = f"<{word}>"
-    grams = [
-        letters[start : start + n].encode()
-        for start in range(len(letters))
-        for n in range(max(minn, 1), maxn + 1)
-        if start + n <= len(letters) and not (n == 1 and start in {0, len(letters) - 1})
-    ]
-    parts = [vector, *(buckets[_fnv(gram) % len(buckets)] for gram in grams)]
-    return np.mean(np.array(parts, np.float64), axis=0)
-
-
-def _fnv(gram):
-    value = 2166136261
-    for byte in gram:
-        signed = byte - 256 if byte > 127 else byte
-        value = ((value ^ (signed & 0xFFFFFFFF)) * 16777619) & 0xFFFFFFFF
-    return value
-
-
 BUILDERS = {"glove": rows, "word2vec-text": text, "word2vec-binary": binary}
 
 

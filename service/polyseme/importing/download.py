@@ -141,6 +141,7 @@ def _opened(url: str) -> Iterator[HTTPResponse]:
     except (InvalidURL, ValueError):
         raise ImportProblem(_INVALID_URL) from None
     except HTTPError as error:
+        error.close()
         raise ImportProblem(
             f"The server responds with {error.code} to the request for the file; try again later.",
             "mirror",
