@@ -1,6 +1,7 @@
 """Attention weights in closed form, at points derived by hand."""
 
 import tracemalloc
+from dataclasses import replace
 from math import exp, log, log1p
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import IDENTITY, Projection, contextualize
+from polyseme.engine.layers import Projection, contextualize
 from polyseme.importing.closed_form import (
     FREQUENT,
     MIN_EIGENVALUE,
@@ -27,6 +28,7 @@ from polyseme.importing.closed_form import (
     nearness,
     sentence_whitening,
 )
+from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import RARE
 
 
@@ -75,11 +77,15 @@ def test_half_whitening_divides_by_the_square_root_of_deviations():
 def test_the_rows_of_an_unsorted_file_are_all_sampled():
     vectors = np.zeros((3 * FREQUENT, 2), np.float32)
     vectors[FREQUENT:, 0], vectors[2 * FREQUENT :, 1] = 3, 6
-    value = closed_form(vectors, IDENTITY, informative=False).value
+    (layer,) = in_closed_form(vectors, None, by_rank=False).layers
     mean = np.array([[2, 2]], np.float32)  # 3 in two thirds of the rows, 6 in one
-    np.testing.assert_allclose(value(mean), 0, atol=1e-5)
-    assert value.weight.any()
-    assert not closed_form(vectors, IDENTITY).value.weight.any()
+    np.testing.assert_allclose(layer.value(mean), 0, atol=1e-5)
+    assert layer.value.weight.any() and layer.key.weight.any()
+    (layer,) = in_closed_form(vectors, None, by_rank=True).layers
+    assert not layer.value.weight.any() and not layer.key.weight.any()
+    counts = np.arange(1, len(vectors) + 1)  # the last words are the most frequent ones
+    (layer,) = in_closed_form(vectors, counts, by_rank=False).layers
+    assert not layer.value.weight.any()
 
 
 def test_the_factor_of_small_eigenvalues_is_bounded():
@@ -141,16 +147,17 @@ DEGENERATE = {
 
 
 def test_the_layer_has_the_documented_parts():
-    key = Projection(np.eye(5, dtype=np.float32))
-    layer = closed_form(mixed(18, 41, 5), key)
+    vectors, p = mixed(18, 41, 5), frequencies_by_rank(41)
+    layer = closed_form(vectors, p)
     assert layer.query.weight is None
-    assert layer.key is key
+    assert np.array_equal(layer.key.weight, association(vectors, p).weight)
     assert layer.output.weight is None
     assert (layer.heads, layer.scoring.scale, layer.scoring.word_bias) == (1, False, True)
     assert layer.scoring.mask == "other-words"
     assert np.array_equal(layer.scoring.position_bias, nearness())
     assert layer.residual.kind == "unit"
     assert (layer.residual.share, layer.residual.position_share) == (SHARE, POSITION_SHARE)
+    assert not closed_form(vectors, p, informative=False).scoring.word_bias
 
 
 def contextual(vectors, rows, p, layer):
@@ -164,8 +171,9 @@ def contextual(vectors, rows, p, layer):
 
 def test_a_word_attends_more_to_nearer_and_more_informative_words():
     vectors = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
-    layer = closed_form(vectors, Projection(np.zeros((2, 2), np.float32)))
-    weights, _ = contextual(vectors, [0, 1, 2], np.array([0.5, 0.001, 0.499]), layer)
+    p = np.array([0.5, 0.001, 0.499])
+    layer = replace(closed_form(vectors, p), key=Projection(np.zeros((2, 2), np.float32)))
+    weights, _ = contextual(vectors, [0, 1, 2], p, layer)
     terms = [exp(log1p(2 * exp(0)) + log(0.5)), exp(log1p(2 * exp(-1 / 3)) + log(0.001 / 0.5))]
     np.testing.assert_allclose(weights[0], [0, *(term / sum(terms) for term in terms)], rtol=1e-5)
 
@@ -174,7 +182,7 @@ def test_a_word_attends_more_to_nearer_and_more_informative_words():
 @given(rows=st.lists(st.integers(0, 3), min_size=2, max_size=12))
 def test_occurrences_in_any_sentence_get_different_vectors(rows):
     vectors, p = mixed(17, 23, 11).astype(np.float32), frequencies_by_rank(23)
-    layer = closed_form(vectors, association(vectors, p))
+    layer = closed_form(vectors, p)
     weights, directions = contextual(vectors, rows, p, layer)
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-6)
     for row in set(rows):
@@ -214,32 +222,23 @@ def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
     key = association(vectors, p)
     assert np.isfinite(key.weight).all()
     assert key.weight.shape == (vectors.shape[1],) * 2
-    layer = closed_form(vectors, key)
+    layer = closed_form(vectors, p)
     weights, directions = contextual(vectors, [0, len(vectors) // 2, 0], p, layer)
     assert np.isfinite(directions).all()
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-6)
-
-
-def test_without_frequencies_words_are_sampled_from_the_whole_table():
-    vectors = np.ones((2 * FREQUENT, 2), np.float32)
-    vectors[FREQUENT:, 1] = np.repeat([5, -7], FREQUENT // 2)
-    ranked, equal = frequencies_by_rank(len(vectors)), np.full(len(vectors), 1 / len(vectors))
-    assert not association(vectors, ranked).weight.any()
-    key = association(vectors, equal)
-    # Half of the words are (1, 1), a quarter each (1, 5) and (1, −7): the mean is (1, 0).
-    np.testing.assert_allclose(key.weight, [[0, 0], [0, SPREAD / 19]], atol=1e-8)
 
 
 def test_memory_does_not_grow_with_the_vocabulary():
     rows, width = 3_000_000, 20
     line = np.arange(width, dtype=np.float32) ** 2
     vectors = np.broadcast_to(line, (rows, width))  # takes no memory of its own
-    for p in (frequencies_by_rank(rows), np.full(rows, 1 / rows)):
+    for by_rank in (True, False):
         tracemalloc.start()
-        closed_form(vectors, association(vectors, p), informative=p[0] > p[1])
+        in_closed_form(vectors, None, by_rank=by_rank)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < 6 * FREQUENT * width * 8 < rows * width * 4 / 4
+        # Five columns of the vocabulary, such as frequencies and ranks.
+        assert peak < 6 * FREQUENT * width * 8 + 5 * rows * 8 < rows * width * 4
 
 
 def test_whitening_is_that_of_random_sentences():

@@ -20,11 +20,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
-from polyseme.engine.quantization import Rows, as_floats
+from polyseme.engine.quantization import Rows
 from polyseme.errors import ModelFolderError
 from polyseme.importing.closed_form import (
     FREQUENT,
-    association,
     closed_form,
     feature_projection,
     frequencies_by_rank,
@@ -102,19 +101,17 @@ def in_closed_form(
     if the file is sorted by frequency. Otherwise all words are equally informative.
     """
     v = len(rows)
-    # Indexing quantized rows gives floats, and the closed form only indexes them.
-    vectors = cast("Floats", rows)
     informative = counts is not None or by_rank
     frequencies = np.full(v, 1 / v)
+    sample = np.arange(min(v, FREQUENT)) * v // min(v, FREQUENT)  # at even intervals
     if informative:
         frequencies, origin = _frequencies(v, counts, origin)
+        sample = np.argsort(-frequencies, kind="stable")[:FREQUENT]
     else:
         origin = "none: the file is not known to be sorted by frequency"
     bias = informativeness(frequencies) if informative else None
-    if counts is not None:  # the closed form expects the most frequent words first
-        order = np.argsort(-frequencies, kind="stable")[:FREQUENT]
-        vectors, frequencies = as_floats(vectors[order]), frequencies[order]
-    layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
+    vectors, frequencies = cast("Floats", rows[sample]), frequencies[sample]
+    layer = closed_form(vectors, frequencies, informative=informative)
     layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
     facts = {"attention": "closed form", "informativeness": origin}
     return ImportedLayers((layer,), bias, facts)
