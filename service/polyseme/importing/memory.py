@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.subwords import MIN_WORDS, Subwords
+from polyseme.engine.subwords import Subwords
 from polyseme.importing.importer import write_table
 from polyseme.importing.options import ImportOptions
 from polyseme.importing.readers.base import MAX_WORD_BYTES, VectorTable, convert
@@ -32,8 +32,6 @@ def model_of_vectors(
     invalid words or vectors, ImportProblem or ModelFolderError for invalid options.
     """
     table = table_of(vectors, words, options)
-    if options.subwords and table.subwords is None and len(table.words) < MIN_WORDS:
-        raise ValueError(f"subwords need at least {MIN_WORDS:,} words.")
     with TemporaryDirectory(prefix="polyseme-") as folder:
         path = Path(folder) / name
         write_table(table, path, options, progress)

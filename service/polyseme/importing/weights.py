@@ -245,17 +245,15 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
                         f"The weights' tensor {_shown(name)} has the dtype {_shown(dtype)}; save it"
                         " as F32, F16 or F64."
                     )
-                tensors[name] = file.get_tensor(name)
+                with np.errstate(over="ignore"):
+                    tensors[name] = file.get_tensor(name).astype(np.float32)
+                if not np.isfinite(tensors[name]).all():
+                    raise ImportProblem(
+                        f"The weights' tensor {_shown(name)} has a value that is not finite as"
+                        " float32."
+                    )
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ImportProblem("The weights cannot be read as a safetensors file.") from None
-    for name, tensor in tensors.items():
-        with np.errstate(over="ignore"):
-            narrow = tensor.astype(np.float32)
-        if not np.isfinite(narrow).all():
-            raise ImportProblem(
-                f"The weights' tensor {_shown(name)} has a value that is not finite as float32."
-            )
-        tensors[name] = np.ascontiguousarray(narrow)
     return tensors, metadata
 
 

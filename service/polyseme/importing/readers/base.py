@@ -106,8 +106,8 @@ class Reader(ABC):
 
     @classmethod
     @abstractmethod
-    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
-        """Return whether the first bytes of a file are those of the format."""
+    def recognizes(cls, head: bytes, text: bytes) -> bool:
+        """Return whether the first bytes of a file, and the same in UTF-8, are of the format."""
 
     def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
         """Create a reader; `head` has the first bytes of the file."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polyseme.engine.subwords import Subwords, ngram_hashes
 from polyseme.importing.files import Decompressed
-from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.importing.options import ImportProblem
 from polyseme.importing.readers.base import (
     BATCH_VALUES,
     BLOCK,
@@ -50,9 +50,8 @@ class FastTextReader(Reader, name="fasttext"):
     unit = "byte"
 
     @classmethod
-    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+    def recognizes(cls, head: bytes, _: bytes) -> bool:
         """Return whether there is a magic number or, before 2017, the fields of a header."""
-        del options
         if head.startswith(_MAGIC) or len(head) < _OLD_FIELDS.size:
             return head.startswith(_MAGIC)
         dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FIELDS.unpack_from(head)

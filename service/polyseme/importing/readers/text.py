@@ -36,13 +36,12 @@ class TextReader(RowReader, name="word2vec-text"):
     has_header = True
 
     @classmethod
-    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+    def recognizes(cls, _: bytes, text: bytes) -> bool:
         """Return whether one of the first two lines has a word and values.
 
         If control characters follow a header, the line needs all values: a line of binary values
         may end with a number.
         """
-        text = as_utf8(head, options)
         header = HEADER.match(text)
         lines = re.split(rb"[\r\n]+", text[header.end() if header else 0 :][: 1 << 20].strip())
         count = max(Line.of(line, one).count for line in lines[:2] for one in (POINT, COMMA))
