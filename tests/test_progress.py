@@ -9,18 +9,20 @@ import termios
 from contextlib import redirect_stderr, redirect_stdout
 from threading import Thread
 
+import numpy as np
 import pytest
 
 from polyseme import progress
 from polyseme.cli.main import polyseme
-from tests.importing.files import many
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """A file that takes long enough for a progress bar."""
     path = tmp_path_factory.mktemp("large") / "large.txt"
-    path.write_bytes(many("glove", 12_000, 100))
+    vectors = np.random.default_rng(3).standard_normal((300, 100))
+    values = [" ".join(map("{:.9g}".format, vector)) for vector in vectors]
+    path.write_text("".join(f"gnu{i} {values[i % 300]}\n" for i in range(12_000)))
     return path
 
 

@@ -37,17 +37,6 @@ def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
     return b"".join(row(word, vector, end) for word, vector in zip(words, vectors, strict=True))
 
 
-def many(kind, count, width):
-    """A large file of distinct words, with 300 distinct vectors."""
-    vectors = np.random.default_rng(3).standard_normal((300, width)).astype("<f4")
-    if kind == "glove":
-        parts, header = [b" ".join(numbers(vector)) for vector in vectors], b""
-    else:
-        parts, header = [vector.tobytes() for vector in vectors], b"%d %d\n" % (count, width)
-    lines = (b"gnu%d %s\n" % (word, parts[word % 300]) for word in range(count))
-    return b"".join([header, *lines])
-
-
 def text(words=WORDS, vectors=VECTORS, end=b"\n", header=None):
     """A word2vec text file; `header` replaces its first line."""
     return _header(vectors, header) + end + rows(words, vectors, end)

@@ -61,8 +61,6 @@ def test_order_of_real_files(source, bundled):
 
 
 def test_words_that_grow_longer_are_sorted():
-    assert sorted_by_frequency(abbreviated()) is True
-    assert sorted_by_frequency(abbreviated()[::-1]) is False
     assert not any(sorted_by_frequency(shuffled(abbreviated(), seed)) for seed in range(50))
     long = abbreviated(100_000)
     # The second half is shorter than the first one's end by a twentieth of a letter.
@@ -175,5 +173,3 @@ def test_counts_are_preferred_to_ranks():
     counted = in_closed_form(files.VECTORS, counts, by_rank=True)
     np.testing.assert_allclose(counted.word_bias, np.log(1e-3 / (1e-3 + counts / 100)), rtol=1e-6)
     assert counted.facts["informativeness"] == "counts in the file"
-    ranked = in_closed_form(files.VECTORS, None, by_rank=True)
-    np.testing.assert_allclose(ranked.word_bias, rank_biases(4), rtol=1e-5)

@@ -180,11 +180,7 @@ FASTTEXTS = [
         )
         for shape in ((5, 3), (6, 4), (2**62, 3))
     ),
-    (
-        fasttext(output_quantized_shape=(-1, 3)),
-        MATRIX + 72 + 17,
-        "has a second table of invalid size",
-    ),
+    (fasttext(output_quantized_shape=(-1, 3)), END - 48, "has a second table of invalid size"),
     (fasttext() + b"x", END, "continues after its last table"),
     (fasttext(output_quantized_shape=(3, 3)), END - 12, "continues after its last table"),
     *(
