@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from polyseme.importing.files import VectorFile
+from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.importing.readers import open_reader
+from polyseme.progress import ProgressBar
 from tests.importing.files import (
     BUCKETS,
     VECTORS,
@@ -326,13 +330,10 @@ def test_a_number_too_large_for_float16_is_rejected(importer, content, start):
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["new", "old"])
-def test_every_beginning_of_a_fasttext_file_is_rejected(importer, new):
-    whole = fasttext(new=new)
-    path = importer.file(b"")
-    for end in range(len(whole)):
+def test_every_beginning_of_a_fasttext_file_is_rejected(tmp_path, new):
+    whole, path = fasttext(new=new), tmp_path / "file"
+    for end in range(1, len(whole)):
         path.write_bytes(whole[:end])
-        done = importer.run(path, "--format", "fasttext")
-        assert (done.code, done.out) == (1, ""), end
-        early = f"polyseme: The fastText file ends too early, at byte {end}."
-        assert done.err.splitlines()[-1] == (early if end else "polyseme: The file is empty.")
-    assert not any(importer.models.iterdir())
+        _, reader = open_reader(VectorFile(path), ImportOptions(format="fasttext"))
+        with pytest.raises(ImportProblem, match=f"file ends too early, at byte {end}[.]"):
+            reader.read(ProgressBar())
