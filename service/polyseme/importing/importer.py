@@ -137,8 +137,8 @@ def write_table(
         subwords = fit_subwords(table.words, table.vectors, progress=progress)
         if subwords is None and options.subwords:
             raise ImportProblem(
-                f"Subwords need at least {MIN_WORDS:,} words with a nonzero vector, and the file"
-                " has fewer.",
+                f"Subwords need at least {MIN_WORDS:,} words with a nonzero vector, and there"
+                " are fewer.",
                 "subwords",
             )
     facts = dict(options.facts)
