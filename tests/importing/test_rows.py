@@ -100,6 +100,9 @@ def test_a_word_with_a_bad_row_gets_its_next_row(importer):
     words, vectors = importer.read(content, "--skip-bad-rows", "--limit", 6)
     assert words == [*WORDS, "gnu"]
     assert vectors[4].tolist() == [4, 5, 6]
+    # Any number of empty lines may be skipped.
+    content = rows() + b"\n" * 101 + row("gnu")
+    assert importer.read(content, "--skip-bad-rows")[0] == [*WORDS, "gnu"]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +174,15 @@ def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kin
     for options in ([], ["--skip-bad-rows"]):
         done = module_importer.run(bytes(content), "--name", "m", "--replace", *options)
         assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_table_grows_by_any_number_of_rows(importer, batches, dtype):
+    vectors = np.arange(1, 121, dtype=np.float32).reshape(40, 3)
+    content = rows([f"gnu{i}" for i in range(40)], vectors)
+    batches(1)
+    _, read = importer.read(content, "--dtype", dtype)
+    assert np.allclose(read, vectors, rtol=0, atol=0.5)
 
 
 def test_an_unusable_number_has_its_line_in_any_batch(importer, batches):
