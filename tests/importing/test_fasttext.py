@@ -75,13 +75,26 @@ def test_words_of_many_scripts_have_the_vectors_of_gensim(importer, trained):
     assert len({row.tobytes() for row in static}) > len(LACKING) // 2
 
 
-@pytest.mark.parametrize("name", ["lee_fasttext.bin", "toy-model.bin"])
+ENCODINGS = {
+    "lee_fasttext.bin": "utf-8",
+    "lee_fasttext_new.bin": "utf-8",
+    "toy-model.bin": "utf-8",
+    "non_ascii_fasttext.bin": "utf-8",
+    "cp852_fasttext.bin": "cp852",
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_files_of_facebooks_program_compose_as_gensim_does(importer, name):
+def test_files_of_facebooks_program_are_read_as_gensim_reads_them(importer, name):
     """Words of too few known n-grams are not composed."""
-    right = facebook(GENSIM_DATA / name)
+    right = facebook(GENSIM_DATA / name, ENCODINGS[name])
+    model = imported(importer, GENSIM_DATA / name, "--encoding", ENCODINGS[name])
+    assert_same(model, right.index_to_key, right.vectors)
+    assert (model.subwords.min_n, model.subwords.max_n) == (right.min_n, right.max_n)
+    assert model.subwords.table.tobytes() == right.vectors_ngrams.tobytes()
     lacking = [f"{word[::-1]}q" for word in right.index_to_key[:200]] + LACKING
-    static, resolutions = composed(imported(importer, GENSIM_DATA / name), lacking)
+    static, resolutions = composed(model, lacking)
     is_composed = np.array(resolutions) == "subword"
     count = len(lacking) - is_composed.sum()
     assert 50 < count < 200 if len(right.index_to_key) >= MIN_WORDS else count == 0

@@ -6,15 +6,12 @@ import pytest
 
 from polyseme.models.reader import read_model
 from tests.importing.comparison import GENSIM_DATA as DATA
-from tests.importing.comparison import GENUINE, assert_same, facebook, imported, word2vec
+from tests.importing.comparison import GENUINE, assert_same, imported, word2vec
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="this gensim is without its test data")
 
 TEXT = [
-    "crime-and-punishment.vec",
     "lee_fasttext.vec",
-    "toy-model.vec",
-    "EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt",
     "IT.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt",
     "word2vec_pre_kv_c",
     "high_precision.kv.txt",
@@ -22,16 +19,6 @@ TEXT = [
 ROWS_ALONE = ("--no-weights", "--no-subwords")
 """The options of an import that computes nothing from the vectors."""
 BINARY = ["euclidean_vectors.bin", "poincare_vectors.bin", "high_precision.kv.bin"]
-FASTTEXT = {
-    "crime-and-punishment.bin": "utf-8",
-    "lee_fasttext.bin": "utf-8",
-    "lee_fasttext_new.bin": "utf-8",
-    "toy-model.bin": "utf-8",
-    "non_ascii_fasttext.bin": "utf-8",
-    "cp852_fasttext.bin": "cp852",
-}
-
-
 READ_ROWS = [
     *((name, "word2vec-text", {}) for name in TEXT),
     ("test_glove.txt", "glove", {"no_header": True}),
@@ -79,18 +66,3 @@ def test_published_rows_are_read_as_gensim_reads_them(importer, file):
         "informativeness": "rank in the file",
         "file": {"format": kind, "sha256": digest, "left_out": 0},
     }
-
-
-@pytest.mark.parametrize("name", FASTTEXT)
-def test_fasttext_files_are_read_as_gensim_reads_them(importer, name):
-    encoding = FASTTEXT[name]
-    right = facebook(DATA / name, encoding)
-    model = imported(importer, DATA / name, "--encoding", encoding)
-    assert_same(model, right.index_to_key, right.vectors)
-    assert model.manifest.training["file"]["format"] == "fasttext"
-    table = model.subwords.table
-    assert (model.subwords.min_n, model.subwords.max_n) == (right.min_n, right.max_n)
-    assert (table.shape, table.tobytes()) == (
-        right.vectors_ngrams.shape,
-        right.vectors_ngrams.tobytes(),
-    )

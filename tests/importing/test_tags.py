@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from polyseme.importing.readers.base import VectorTable
 from polyseme.importing.words import find_tag, strip_tags
 from tests.importing.files import binary, fasttext, rows
 
@@ -124,6 +125,13 @@ def test_equal_words_are_merged(importer, case):
     read, table = importer.read(content, "--skip-bad-rows", *options)
     assert read == list(expected)
     assert np.array_equal(table, vectors(5)[list(expected.values())])
+
+
+def test_words_keep_their_counts():
+    table = VectorTable(["a|N", "b|N", "c|N"], vectors(3), np.array([5, 9, 70]))
+    table = table.select(np.array([0, 2]), ["a", "c"])
+    assert table.counts.tolist() == [5, 70]
+    assert np.array_equal(table.vectors, vectors(3)[[0, 2]])
 
 
 def test_vectors_of_fasttext_are_those_of_the_words_in_the_file(importer):
