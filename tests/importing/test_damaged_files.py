@@ -64,6 +64,7 @@ UNUSABLE = [
     ("repeats the word of line 2", after("Quagga")),
     (f"repeats the word of byte {binary().index(b'okapi')}", one_more("okapi")),
     ("has no word", rows() + b" 1 2 3\n"),
+    ("has no word", rows() + b"  1 2 3\n"),
     ("has no word", after(b"\t")),
     ("has no word", one_more(b"")),
     ("has a tab in its word", after(b"gn\tu")),
