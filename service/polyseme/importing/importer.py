@@ -13,7 +13,7 @@ import numpy as np
 from polyseme.engine.quantization import Rows
 from polyseme.engine.subwords import MIN_WORDS
 from polyseme.errors import counted
-from polyseme.importing.closed_form import sentence_whitening
+from polyseme.importing.closed_form import informativeness, sentence_whitening
 from polyseme.importing.files import VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
@@ -27,8 +27,8 @@ from polyseme.importing.weights import (
     ImportedLayers,
     in_closed_form,
     read_weights,
+    relative_frequencies,
     sorted_by_frequency,
-    with_word_bias,
 )
 from polyseme.importing.words import find_language, find_tag, strip_tags
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Manifest
@@ -186,7 +186,10 @@ def _attention(
             " sorted by frequency.",
             "sorted",
         )
-    return with_word_bias(attention, len(words), counts, origin)
+    # Weights without a word bias fit any subset of the vectors that they were trained on.
+    frequencies, origin = relative_frequencies(len(words), counts, origin)
+    facts = {**attention.facts, "informativeness": origin}
+    return replace(attention, word_bias=informativeness(frequencies), facts=facts)
 
 
 def is_cased(words: Sequence[str]) -> bool:

@@ -105,7 +105,7 @@ def in_closed_form(
     frequencies = np.full(v, 1 / v)
     sample = np.arange(min(v, FREQUENT)) * v // min(v, FREQUENT)  # at even intervals
     if informative:
-        frequencies, origin = _frequencies(v, counts, origin)
+        frequencies, origin = relative_frequencies(v, counts, origin)
         sample = np.argsort(-frequencies, kind="stable")[:FREQUENT]
     else:
         origin = "none: the file is not known to be sorted by frequency"
@@ -117,23 +117,9 @@ def in_closed_form(
     return ImportedLayers((layer,), bias, facts)
 
 
-def with_word_bias(
-    stored: ImportedLayers,
-    size: int,
-    counts: NDArray[np.int64] | None,
-    origin: str = FILE_COUNTS,
-) -> ImportedLayers:
-    """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
-
-    The word bias has one entry per word of the imported file. A weights file without a word bias
-    can be used with any subset of the vectors that its weights were trained on.
-    """
-    frequencies, origin = _frequencies(size, counts, origin)
-    facts = {**stored.facts, "informativeness": origin}
-    return replace(stored, word_bias=informativeness(frequencies), facts=facts)
-
-
-def _frequencies(size: int, counts: NDArray[np.int64] | None, origin: str) -> tuple[Floats, str]:
+def relative_frequencies(
+    size: int, counts: NDArray[np.int64] | None, origin: str
+) -> tuple[Floats, str]:
     """Return the relative frequency of each word, and its origin. -> [V]"""
     if counts is None:
         return frequencies_by_rank(size), "rank in the file"
