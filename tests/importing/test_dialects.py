@@ -60,6 +60,7 @@ READ = {
     "an index": lines(b"%d %s"),
     "a numbered list": lines(b"%d. %s"),
     "names of the columns": lines(before=b"word d1 d2 d3\n"),
+    "numbers of the columns": lines(before=b"word 1 2 3\n"),
     "names of the columns and tabs": lines(b"%s", b"\t", b"\t", before=b"Word\tA\tB\tC\n"),
     "carriage returns": lines(end=b"\r"),
     "carriage returns under a header": lines(end=b"\r", before=b"4 3\r"),
@@ -68,6 +69,7 @@ READ = {
     "tabs at the ends": lines(b"%s", b"\t", b"\t", b"\t\n"),
     "commas at the ends": lines(b"%s", b",", b",", b",\n"),
     "a byte order mark": b"\xef\xbb\xbf" + PLAIN,
+    "a byte order mark before a header": b"\xef\xbb\xbf" + HEADER + PLAIN,
     "UTF-16": ("\ufeff" + PLAIN.decode()).encode("utf-16-le"),
     "UTF-16 of the other order": ("\ufeff" + (HEADER + PLAIN).decode()).encode("utf-16-be"),
     "UTF-32": ("\ufeff" + PLAIN.decode()).encode("utf-32-le"),
@@ -109,6 +111,8 @@ def counted(counts, joint=b" ", before=b""):
 REJECTED = {
     "frequencies": (counted([22038615, 77004, 6, 3]), FREQUENCIES),
     "frequencies in another order": (counted([17, 88000, 3, 901]), FREQUENCIES),
+    "small frequencies": (counted([9, 5, 5, 1]), FREQUENCIES),
+    "frequencies under a header": (counted([9, 50, 5, 1], before=HEADER), FREQUENCIES),
     "ranks": (counted([1, 2, 3, 4]), FREQUENCIES),
     "frequencies with a point": (counted([9000, 50, 5, 1]).replace(b"00 ", b"00.0 "), FREQUENCIES),
     "many small frequencies": (
@@ -132,6 +136,8 @@ REJECTED = {
     "pairs and tabs": (b"bank\t0:0.12\t7:0.5\nriver\t1:0.3\n", PAIRS),
     "pairs and spaces": (b"bank 0: 0.12 7: 0.5\nriver 1: 3.5\n", PAIRS),
     "pairs and semicolons": (b"bank;0:0.12;7:0.5\nriver;1:3.5\n", PAIRS),
+    "pairs and decimal commas": (b"bank 0:0,12 7:0,5\nriver 1:3,5\n", PAIRS),
+    "pairs of words": (b"bank river:0.12 lake:0.5\nriver bank:2\n", PAIRS),
     "pairs with equals signs": (b"bank 0=0.12 7=0.5\nriver 1=3.5\n", PAIRS),
     "a dict": (b"bank {0: 0.12, 7: 0.5}\nriver {1: 3.5}\n", PAIRS),
     "SVMlight": (b"1 3:0.5 9:1\n0 4:0.25\n", PAIRS),
@@ -141,6 +147,7 @@ REJECTED = {
     "minus signs": (lines(b"%s \xe2\x88\x920.5 ."), OTHERS),
     "an index without words": (b'"V1" "V2"\n"1" 0.5 1.5\n"2" 1.5 2.5\n', NO_WORDS),
     "a matrix and tabs": (b"1\t0.25\t0.5\n0\t0.5\t0.25\n0\t0.5\t0.5\n", NO_WORDS),
+    "a matrix": (b"0.5 0.25 1\n0.25 0.5 1\n", NO_WORDS),
     "UTF-16 without a mark": (
         PLAIN.decode().encode("utf-16-le"),
         f"The file is UTF-16 or UTF-32 without a byte order mark; {ENCODING}",
