@@ -19,6 +19,8 @@ TAGGED = {
     ),
     "CLAWS": ("bank_NN1 walk_VVB the_AT0", "_[A-Z][A-Z0-9$]*$", "bank walk the"),
     "Penn Treebank": ("my_PRP$ go_VB bank_NN", "_[A-Z][A-Z0-9$]*$", "my go bank"),
+    "two colons": ("bank::noun walk::verb", "::[a-z]+$", "bank walk"),
+    "hyphens": ("bank-n go-v", r"\-[a-z]+$", "bank go"),
     "entities": ("ENTITY/Bank ENTITY/New_York", "^[A-Z]+/", "Bank New_York"),
     "quotation marks": ('"bank" "tea"', '^"|"$', "bank tea"),
     "other quotation marks": ("„bank“ „tea“", "^„|“$", "bank tea"),
