@@ -1,12 +1,17 @@
 """Texts of files on a terminal: control characters are escaped there, and nowhere else."""
 
 import json
+import os
+import pty
+import termios
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from threading import Thread
 
 import pytest
 
+from polyseme.cli.main import polyseme
 from polyseme.terminal import visible
 from tests.senses.test_find import MONEY, RIVER
-from tests.test_progress import on_terminal as run_on_terminal
 from tests.tiny import write_tiny
 
 TITLE = "\x1b]0;title\x07"
@@ -16,7 +21,27 @@ ESCAPED = r"\u001b]0;title\u0007\u009b31m \u202ereversed\u2066 \u007f\r"
 
 def on_terminal(*arguments):
     """What `polyseme` writes to a terminal, without the ends of lines."""
-    return run_on_terminal(1000, *arguments, both=True)[2].replace("\r\n", "\n")
+    master, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 1000))
+    parts = []
+
+    def read():
+        with suppress(OSError):  # EIO on Linux when the terminal is closed
+            while part := os.read(master, 1 << 16):
+                parts.append(part)
+
+    reader = Thread(target=read)
+    reader.start()
+    with (
+        open(terminal, "w") as file,  # noqa: PTH123
+        redirect_stderr(file),
+        redirect_stdout(file),
+        suppress(SystemExit),
+    ):
+        polyseme([str(argument) for argument in arguments], prog_name="polyseme")
+    reader.join()
+    os.close(master)
+    return b"".join(parts).decode().replace("\r\n", "\n")
 
 
 CONTROLS = set("\x1b\x07\x9b\u202e\u2066\x7f")

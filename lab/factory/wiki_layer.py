@@ -36,9 +36,10 @@ QUERY_SCALE = 0.05
 
 def start(vectors: Floats, frequencies: Floats) -> Layer:
     """Return the initial layer. [V, d], [V] -> layer"""
-    value, key = half_whitening(vectors), association(vectors, frequencies).weight
+    sample, p = vectors[:FREQUENT], frequencies[:FREQUENT]
+    value, key = half_whitening(sample), association(sample, p).weight
+    keys = sample @ key
     # The directions of most variance of the keys, weighted by p·s. [d, k]
-    keys, p = vectors[:FREQUENT] @ key, frequencies[:FREQUENT]
     _, directions = np.linalg.eigh((keys.T * (p * 1e-3 / (1e-3 + p))) @ keys)
     top = directions[:, ::-1][:, :KEY_WIDTH]
     rng = np.random.default_rng(SEED)

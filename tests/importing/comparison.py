@@ -2,14 +2,12 @@
 
 import os
 import warnings
-from functools import cache
 from pathlib import Path
 
 import gensim
 import numpy as np
 from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
-from gensim.models.fasttext_inner import compute_ngrams_bytes
 
 from polyseme.models.reader import read_model
 from tests.conftest import ROOT
@@ -50,18 +48,3 @@ def assert_same(model, words, vectors):
     assert found == list(words)
     assert (table.dtype, table.shape) == (vectors.dtype, vectors.shape)
     assert table.tobytes() == np.ascontiguousarray(vectors).tobytes()
-
-
-def composed(right, coverage, word):
-    """The vector that gensim composes, zero if too few n-grams are those of words of the file."""
-    between = right.min_n, right.max_n
-    ngrams = compute_ngrams_bytes(word, *between)
-    known = sum(ngram in ngrams_of_words(tuple(right.index_to_key), *between) for ngram in ngrams)
-    if not ngrams or known / len(ngrams) <= coverage:
-        return np.zeros(right.vector_size, np.float32)
-    return right.get_vector(word)
-
-
-@cache
-def ngrams_of_words(words, min_n, max_n):
-    return {ngram for word in words for ngram in compute_ngrams_bytes(word, min_n, max_n)}

@@ -37,17 +37,6 @@ def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
     return b"".join(row(word, vector, end) for word, vector in zip(words, vectors, strict=True))
 
 
-def many(kind, count, width):
-    """A large file of distinct words, with 300 distinct vectors."""
-    vectors = np.random.default_rng(3).standard_normal((300, width)).astype("<f4")
-    if kind == "glove":
-        parts, header = [b" ".join(numbers(vector)) for vector in vectors], b""
-    else:
-        parts, header = [vector.tobytes() for vector in vectors], b"%d %d\n" % (count, width)
-    lines = (b"gnu%d %s\n" % (word, parts[word % 300]) for word in range(count))
-    return b"".join([header, *lines])
-
-
 def text(words=WORDS, vectors=VECTORS, end=b"\n", header=None):
     """A word2vec text file; `header` replaces its first line."""
     return _header(vectors, header) + end + rows(words, vectors, end)
@@ -130,31 +119,6 @@ def entry(word, count=1, kind=0):
     """A word of a fastText .bin."""
     word = word if isinstance(word, bytes) else word.encode()
     return word + b"\0" + struct.pack("<qb", count, kind)
-
-
-def composed(word, vector, buckets, minn, maxn):
-    """The vector of a word in fastText: the mean of its own and those of its n-grams. -> [d]
-
-    As in Bojanowski et al. 2017 and fastText's `Dictionary::computeSubwords`: the hash is a 32-bit
-    FNV-1a over signed bytes.
-    """
-    letters = f"<{word}>"
-    grams = [
-        letters[start : start + n].encode()
-        for start in range(len(letters))
-        for n in range(max(minn, 1), maxn + 1)
-        if start + n <= len(letters) and not (n == 1 and start in {0, len(letters) - 1})
-    ]
-    parts = [vector, *(buckets[_fnv(gram) % len(buckets)] for gram in grams)]
-    return np.mean(np.array(parts, np.float64), axis=0)
-
-
-def _fnv(gram):
-    value = 2166136261
-    for byte in gram:
-        signed = byte - 256 if byte > 127 else byte
-        value = ((value ^ (signed & 0xFFFFFFFF)) * 16777619) & 0xFFFFFFFF
-    return value
 
 
 BUILDERS = {"glove": rows, "word2vec-text": text, "word2vec-binary": binary}

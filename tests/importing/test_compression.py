@@ -8,16 +8,12 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from tests.importing.conftest import refusal_in
 from tests.importing.files import (
     PACKINGS,
     VECTORS,
     WORDS,
     archive,
-    build,
     fasttext,
     packed,
     rows,
@@ -26,7 +22,6 @@ from tests.importing.test_damaged_files import A_TABLE, ARRAY
 
 pytestmark = pytest.mark.slow
 
-TWICE = "The file is compressed twice; decompress it once."
 DAMAGED = "The file is damaged or truncated: it cannot be decompressed."
 BAD_ZIP = "The .zip is damaged, encrypted or compressed with an unsupported method."
 COMPRESSED = PACKINGS[1:]
@@ -57,11 +52,6 @@ NOT_ONE = [
     (gzip.compress(rows()), ["--member", "a"], "The file is not a .zip, so it has no members."),
     *((archive(none), [], "The .zip has no files.") for none in ({}, {"folder/": b""}, OF_MACOS)),
     (
-        archive(OF_MACOS | {"a": rows(), "b": rows()}),
-        [],
-        "The .zip has 2 files (a, b); --member selects one.",
-    ),
-    (
         archive({"a\nb\x1b[31m": rows(), "c" * 100: rows()}),
         [],
         f"The .zip has 2 files (a?b?[31m, {'c' * 60}); --member selects one.",
@@ -81,11 +71,11 @@ def test_a_member_of_a_zip_is_chosen_by_its_name_or_the_only_one(importer):
     assert importer.run(content, "--name", "other").code == 0
 
 
-@pytest.mark.parametrize("name", ["../../outside", "/outside"])
-def test_paths_in_a_zip_are_not_written_to(importer, name):
-    content = archive({name: rows()})
-    assert importer.read(content)[0] == list(WORDS)
-    assert importer.run(content, "--member", name).code == 0
+def test_paths_in_a_zip_are_not_written_to(importer):
+    for name in ("../../outside", "/outside"):
+        content = archive({name: rows()})
+        assert importer.run(content, "--name", "good", "--replace").code == 0
+        assert importer.run(content, "--member", name, "--replace").code == 0
     assert {path.name for path in importer.models.iterdir()} == {"good", "outside"}
     assert {path.name for path in importer.place.iterdir()} == {"file", "the-models"}
 
@@ -125,10 +115,10 @@ def test_damaged_compression_is_rejected(importer, case):
     assert importer.refusal(content) == message
 
 
-@pytest.mark.parametrize("outer", COMPRESSED)
 @pytest.mark.parametrize("inner", COMPRESSED)
-def test_doubly_compressed_files_are_rejected(importer, outer, inner):
-    assert importer.refusal(packed(packed(rows(), inner), outer)) == TWICE
+def test_doubly_compressed_files_are_rejected(importer, inner):
+    content = packed(packed(rows(), inner), "gz")
+    assert importer.refusal(content) == "The file is compressed twice; decompress it once."
 
 
 def test_a_zip_of_another_program_is_no_archive_of_vectors(importer):
@@ -145,12 +135,8 @@ ENDLESS = fasttext(output_quantized_shape=(2**40, 3)) + bytes(100_000_000)
 
 @pytest.mark.parametrize(
     ("packing", "content", "within"),
-    [
-        *((packing, rows() + BLANK, 1 << 20) for packing in COMPRESSED),
-        ("gz", LINES, 1 << 20),
-        ("gz", ENDLESS, 40 << 20),
-    ],
-    ids=[*COMPRESSED, "gz of rows", "gz of a table"],
+    [("zip", rows() + BLANK, 1 << 20), ("gz", LINES, 1 << 20), ("gz", ENDLESS, 40 << 20)],
+    ids=["zip of blank lines", "gz of rows", "gz of a table"],
 )
 def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packing, content, within):
     message = importer.refusal(packed(content, packing))
@@ -162,29 +148,8 @@ def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packin
     assert 0 < place - (64 << 20) <= within + 1  # the end of the line that exceeds the limit
 
 
-@pytest.mark.parametrize("packing", COMPRESSED)
-@pytest.mark.parametrize("kind", ["word2vec-binary", "fasttext"])
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(data=st.data())
-def test_a_changed_byte_of_a_compressed_file_gives_a_model_or_one_sentence(
-    module_importer, kind, packing, data
-):
-    content = bytearray(packed(build(kind), packing))
-    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    done = module_importer.run(bytes(content), "--name", "m", "--replace", "--no-weights")
-    assert done.code == 0 or refusal_in(done.err)
-
-
 def test_a_pipe_is_rejected_before_it_is_opened(importer):
     pipe = importer.place / "pipe"
     os.mkfifo(pipe)
-    done = importer.run(pipe)
-    assert done.code == 1
-    assert done.err == (
-        "polyseme: This is not a regular file; write its content into a file first.\n"
-    )
+    sentence = "This is not a regular file; write its content into a file first."
+    assert importer.refusal(pipe) == sentence

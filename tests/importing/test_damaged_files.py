@@ -4,16 +4,17 @@ import io
 import pickle
 from fractions import Fraction
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from tests.importing.conftest import refusal_in
+from polyseme.importing.files import VectorFile
+from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.importing.readers import open_reader
+from polyseme.progress import ProgressBar
 from tests.importing.files import (
     BUCKETS,
-    FASTTEXT,
     VECTORS,
     WORDS,
     binary,
@@ -45,10 +46,8 @@ def one_more(word, vector=(1, 2, 3)):
 
 
 NUMBERS = {
-    "has an invalid number": (
-        *(b"0x1p3", b"1_0", b"--1", b"1,5", b"gnu", b"3\0", "٣".encode(), b"\xff", b"3\t3"),
-    ),
-    NOT_FINITE: (b"nan", b"-NaN", b"inf", b"-inf", b"Infinity", b"1e39", b"-3.5e38", b"1e999"),
+    "has an invalid number": (b"0x1p3", b"1_0", b"1,5", b"3\0", "٣".encode(), b"\xff", b"3\t3"),
+    NOT_FINITE: (b"nan", b"-inf", b"Infinity", b"1e39"),
 }
 UNUSABLE = [
     ("has 2 values, but most lines have 3", after("gnu", b"1 2")),
@@ -59,8 +58,8 @@ UNUSABLE = [
         for problem, numbers in NUMBERS.items()
         for number in numbers
     ),
-    *((NOT_FINITE, one_more("gnu", (1, number, 3))) for number in (np.nan, np.inf, -np.inf)),
-    *((NOT_UTF8, after(b"gn" + end)) for end in (b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\xaf")),
+    (NOT_FINITE, one_more("gnu", (1, np.nan, 3))),
+    *((NOT_UTF8, after(b"gn" + end)) for end in (b"\xff", b"\xed\xa0\x80")),
     (NOT_UTF8, one_more(b"gn\xff")),
     ("repeats the word of line 2", after("Quagga")),
     (f"repeats the word of byte {binary().index(b'okapi')}", one_more("okapi")),
@@ -69,7 +68,6 @@ UNUSABLE = [
     ("has no word", after(b"\t")),
     ("has no word", one_more(b"")),
     ("has a tab in its word", after(b"gn\tu")),
-    ("has a tab in its word", one_more(b"gn\tu")),
     ("has a form feed in its word", after(b"gn\x0cu")),
     ("has a carriage return in its word", after(b"gn\ru")),
     ("has a word of more than 4096 bytes", after(b"x" * 4097)),
@@ -86,7 +84,6 @@ def short_binary(declared, end, word):
 
 FILES = [
     (row("gnu", b"1 2") + rows(), f"Line 1 has 2 values, but most lines have 3{SKIP}"),
-    (row("gnu", b"1 2 3 4") + rows(), f"Line 1 has 4 values, but most lines have 3{SKIP}"),
     (text(header=b"4 3 1"), f"Line 1 has 2 values, but most lines have 3{SKIP}"),
     (text(header=b"5 3") + b"gnu 1 2\n", f"Line 6 has 2 values, but line 1 declares 3{SKIP}"),
     *(
@@ -99,9 +96,8 @@ FILES = [
     (text(header=b"3 3"), "Line 1 declares 3 words, but line 5 has one more."),
     *(
         (text(header=b"%d 3" % n), f"Line 1 declares {n} words, but the file ends after 4.")
-        for n in (5, 10**12, 10**20 - 1)
+        for n in (5, 10**20 - 1)
     ),
-    (b"4 3\n", "Line 1 declares 4 words, but the file ends after 0."),
     (b"4 3", "Line 1 declares 4 words, but the file ends after 0."),
     (
         binary(header=b"3 3"),
@@ -129,10 +125,7 @@ FILES = [
     ),
     (row(b"\xe9t\xe9") + rows(), f"Line 1 {NOT_UTF8}"),
     (rows() + rows(), f"Line 5 repeats the word of line 1{SKIP}"),
-    *(
-        (rows() + empty + row("gnu"), f"Line 5 is empty{SKIP}")
-        for empty in (b"\n", b"  \t \r\n", b"\n\n\n")
-    ),
+    *((rows() + empty + row("gnu"), f"Line 5 is empty{SKIP}") for empty in (b"  \t \r\n", b"\n\n")),
     (b"4 3\n\n" + rows(), f"Line 2 is empty{SKIP}"),
     (rows() + b"x" * (3 << 20), "Line 5 is longer than 2097152 bytes."),
     (one_more(b"x" * 4097), f"The word at byte {END_OF_BINARY} is longer than 4096 bytes."),
@@ -148,12 +141,12 @@ FLAG = LAST_WORD + 14
 MATRIX = FLAG + 1 + 16
 END = len(fasttext())
 INVALID_FIELDS = {
-    "dim": (0, -1, 65_537),
+    "dim": (0, 65_537),
     "bucket": (-1, 2**31 - 1),
     "minn": (-1, 65),
     "maxn": (-1, 65, 2),
-    "size": (0, 5, -1),
-    "nwords": (0, 5, -1),
+    "size": (0, 5),
+    "nwords": (0, 5),
     "t": (-1.0, float("nan"), float("inf")),
 }
 
@@ -177,7 +170,7 @@ FASTTEXTS = [
     (fasttext(pruned=7), FLAG, "is quantized (.ftz); import the original .bin"),
     *(
         (fasttext(version=n), 4, f"has version {n}; only versions up to 12 are supported")
-        for n in (13, 0, -1)
+        for n in (13, 0)
     ),
     *(
         (fasttext(**{field: value}), HEADER, "has an invalid header")
@@ -190,27 +183,19 @@ FASTTEXTS = [
             MATRIX,
             f"has {shape[0]} vectors of dimension {shape[1]}, unlike its header",
         )
-        for shape in ((5, 3), (7, 3), (6, 4), (-6, 3), (2**62, 3), (0, 0))
+        for shape in ((5, 3), (6, 4), (2**62, 3))
     ),
-    (
-        fasttext(output_quantized_shape=(-1, 3)),
-        MATRIX + 72 + 17,
-        "has a second table of invalid size",
-    ),
+    (fasttext(output_quantized_shape=(-1, 3)), END - 48, "has a second table of invalid size"),
     (fasttext() + b"x", END, "continues after its last table"),
     (fasttext(output_quantized_shape=(3, 3)), END - 12, "continues after its last table"),
     *(
         (fasttext(*table), MATRIX + end, f"has a value that is not finite in vector {vector}")
-        for number in (np.nan, -np.inf)
         for table, vector, end in (
-            ((WORDS, with_value(2, number)), 2, 24),
-            ((WORDS, VECTORS, BUCKETS * [[1], [number]]), 5, 60),
+            ((WORDS, with_value(2, np.nan)), 2, 24),
+            ((WORDS, VECTORS, BUCKETS * [[1], [-np.inf]]), 5, 60),
         )
     ),
-    *(
-        (fasttext(counts=[3, 2, 1, n]), LAST_WORD, f"has a word with the count {n}")
-        for n in (0, -1)
-    ),
+    (fasttext(counts=[3, 2, 1, 0]), LAST_WORD, "has a word with the count 0"),
     (last_word(b"x" * 4097), LAST_WORD, "has a word longer than 4096 bytes"),
 ]
 """Files, each with the byte and the problem at that byte."""
@@ -225,32 +210,15 @@ FASTTEXT_WORDS = {
 
 
 ARRAY = "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors."
-MARK = "was-unpickled"
-"""The file that a harmful pickle creates in the working directory when it is read."""
-
-
-class Harmful:
-    """Creates a file when it is unpickled."""
-
-    def __reduce__(self):
-        return open, (MARK, "w")
 
 
 def npy():
-    """A NumPy array."""
     out = io.BytesIO()
     np.save(out, VECTORS)
     return out.getvalue()
 
 
-PICKLED = {
-    "harmful": Harmful(),
-    "a dict": dict(zip(WORDS, VECTORS, strict=True)),
-    "a list": list(WORDS),
-    "a tuple": WORDS,
-    "an array": VECTORS,
-    "an object": Fraction(1, 2),
-}
+PICKLED = (dict(zip(WORDS, VECTORS, strict=True)), list(WORDS), WORDS, VECTORS, Fraction(1, 2))
 A_PICKLE = (
     "The file is a pickle, which can run code and is never read; save the vectors with"
     " gensim's save_word2vec_format."
@@ -263,11 +231,7 @@ UNKNOWN = (
 
 FOREIGN = [
     (b"", "The file is empty."),
-    *(
-        (pickle.dumps(what, protocol), A_PICKLE)
-        for what in PICKLED.values()
-        for protocol in range(6)
-    ),
+    *((pickle.dumps(what, protocol), A_PICKLE) for what in PICKLED for protocol in range(6)),
     (npy(), f"The file is {ARRAY}"),
     *(
         (content, A_TABLE)
@@ -323,8 +287,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("content", "message"), DAMAGED, ids=count())
-def test_a_damaged_file_is_rejected_with_its_position(importer, monkeypatch, content, message):
-    monkeypatch.chdir(importer.place)  # an unpickled file would create a file here
+def test_a_damaged_file_is_rejected_with_its_position(importer, content, message):
     options = () if "--skip-bad-rows" in message else ("--skip-bad-rows",)
     assert importer.refusal(content, *options) == message
 
@@ -337,13 +300,6 @@ def test_an_unusable_row_is_rejected_or_skipped(importer, problem, content):
     words, vectors = importer.read(content, "--skip-bad-rows")
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
-
-
-def test_the_rejected_pickles_run_code_if_they_are_unpickled(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for protocol in range(6):
-        pickle.loads(pickle.dumps(PICKLED["harmful"], protocol)).close()
-        Path(MARK).unlink()
 
 
 def test_words_are_compared_and_checked_after_decoding(importer):
@@ -375,22 +331,10 @@ def test_a_number_too_large_for_float16_is_rejected(importer, content, start):
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["new", "old"])
-def test_every_beginning_of_a_fasttext_file_is_rejected(importer, new):
-    whole = fasttext(new=new)
-    path = importer.file(b"")
-    for end in range(len(whole)):
+def test_every_beginning_of_a_fasttext_file_is_rejected(tmp_path, new):
+    whole, path = fasttext(new=new), tmp_path / "file"
+    for end in range(1, len(whole)):
         path.write_bytes(whole[:end])
-        done = importer.run(path, "--format", "fasttext")
-        assert (done.code, done.out) == (1, ""), end
-        early = f"polyseme: The fastText file ends too early, at byte {end}."
-        assert done.err.splitlines()[-1] == (early if end else "polyseme: The file is empty.")
-    assert not any(importer.models.iterdir())
-
-
-@pytest.mark.parametrize("field", FASTTEXT)
-def test_any_number_in_a_fasttext_header_is_read_or_rejected(importer, field):
-    """gensim, which trusts the header, never gets an invalid one."""
-    for number in (-(2**31), -1, 0, 1, 7, 2**16, 2**31 - 1):
-        for new in (True, False):
-            done = importer.run(fasttext(new=new, **{field: number}), "--name", "m", "--replace")
-            assert done.code == 0 or refusal_in(done.err)
+        _, reader = open_reader(VectorFile(path), ImportOptions(format="fasttext"))
+        with pytest.raises(ImportProblem, match=f"file ends too early, at byte {end}[.]"):
+            reader.read(ProgressBar())

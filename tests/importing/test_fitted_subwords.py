@@ -12,8 +12,6 @@ from polyseme.errors import CommandError
 from polyseme.importing import subwords as fitting
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.subwords import fit_subwords
-from polyseme.models.reader import read_model
-from tests.operations.calls import ask, same_bits
 
 STEMS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
 ENDINGS = ["ing", "ed", "er", "ness"]
@@ -70,27 +68,15 @@ def test_the_most_frequent_ngrams_have_a_row_each(vectors):
     np.testing.assert_allclose(fitted.vectors(["nabbing"])[0], expected, rtol=1e-5)
 
 
-def test_exchanged_letters_give_the_same_bits(tmp_path, vectors):
-    """No language is assumed. Texts are lists, because the tokenizer splits contractions."""
-    texts = [["gabing", "gabbling", "zzxqz", ","], ["tubs", "fabbingness", "dedness"]]
-    models = []
-    for name, letters in (("latin", {}), ("greek", LETTERS)):
-        words = [word.translate(letters) for word in WORDS]
-        file = glove(tmp_path / f"{name}.txt", words, vectors)
-        import_vectors(file, tmp_path / name, ImportOptions(format="glove", sorted=True))
-        models.append(read_model(tmp_path / name))
-    one, other = models
-    assert one.manifest.tensors == other.manifest.tensors
-    assert np.array_equal(one.word_bias, other.word_bias)
-    assert np.array_equal(one.whitening.weight, other.whitening.weight)
-    assert one.subwords.coverage == other.subwords.coverage
-    expected = ask(one, texts)
-    resolutions = [[token.resolution for token in each.tokens] for each in expected]
-    assert resolutions == [["exact", "subword", "oov", "oov"], ["subword", "subword", "exact"]]
-    changed = [[word.translate(LETTERS) for word in text] for text in texts]
-    for right, found in zip(expected, ask(other, changed), strict=True):
-        assert [t.resolution for t in found.tokens] == [t.resolution for t in right.tokens]
-        assert same_bits(found._replace(sentence=right.sentence), right)
+def test_exchanged_letters_give_the_same_bits(vectors):
+    """No language is assumed."""
+    latin = fit_subwords(WORDS, vectors)
+    greek = fit_subwords([word.translate(LETTERS) for word in WORDS], vectors)
+    assert latin.coverage == greek.coverage
+    unknown = ["gabbling", "fabbingness", "dedness"]
+    composed = latin.vectors(unknown)
+    assert composed.any(axis=1).all()
+    assert np.array_equal(greek.vectors([w.translate(LETTERS) for w in unknown]), composed)
 
 
 def test_a_large_vocabulary_is_sampled_and_zero_vectors_are_skipped(vectors, monkeypatch):
@@ -110,13 +96,7 @@ def glove(path, words, vectors):
 
 
 @pytest.mark.parametrize(
-    ("count", "wanted", "has"),
-    [
-        (len(WORDS), None, True),
-        (len(WORDS), True, True),
-        (len(WORDS), False, False),
-        (50, None, False),
-    ],
+    ("count", "wanted", "has"), [(len(WORDS), None, True), (1200, False, False), (50, None, False)]
 )
 def test_an_import_fits_subwords_unless_they_are_switched_off(
     tmp_path, vectors, count, wanted, has
@@ -127,10 +107,6 @@ def test_an_import_fits_subwords_unless_they_are_switched_off(
     assert (manifest.subwords is not None) == has
     if has:
         assert manifest.subwords.dtype == "int8" and manifest.dtype == "float32"
-        model = read_model(tmp_path / "models" / "v")
-        (token,) = model.tokenizer.look_up(["gabbling"], "auto")
-        assert token.composed == "gabbling"
-        assert model.static([token]).any()
 
 
 def test_subwords_of_a_small_file_are_rejected(tmp_path, vectors):

@@ -33,16 +33,16 @@ GLOVE, TEXT, BINARY, FASTTEXT = (
 )
 
 
-@pytest.mark.parametrize("declared", [True, False], ids=["declared", "detected"])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_words_and_vectors_are_those_of_the_file(importer, kind, declared):
-    words, vectors = importer.read(build(kind), *(["--format", kind] if declared else []))
-    assert words == list(WORDS)
-    assert vectors.dtype == np.float32
-    assert vectors.tobytes() == VECTORS.tobytes()
-    manifest = json.loads((importer.models / "good" / "manifest.json").read_text("utf-8"))
-    assert manifest["training"]["file"]["format"] == kind
-    assert (manifest["source"], manifest["cased"]) == ("file", True)
+def test_words_and_vectors_are_those_of_the_file(importer, kind):
+    for options in ((), ("--format", kind)):
+        words, vectors = importer.read(build(kind), *options)
+        assert words == list(WORDS)
+        assert vectors.dtype == np.float32
+        assert vectors.tobytes() == VECTORS.tobytes()
+        manifest = json.loads((importer.models / "good" / "manifest.json").read_text("utf-8"))
+        assert manifest["training"]["file"]["format"] == kind
+        assert (manifest["source"], manifest["cased"]) == ("file", True)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -74,40 +74,35 @@ def test_the_ngrams_of_fasttext_are_quantized(importer):
     assert_quantized(model.subwords.table, right.vectors_ngrams)
 
 
-@pytest.mark.parametrize("order", ["--sorted", "--unsorted"])
-def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
+def test_the_closed_form_is_that_of_the_rounded_vectors(importer):
     """A float32 import of the exported model has the same weights and results."""
     words = [f"gnu{number}" for number in range(500)]
     vectors = np.random.default_rng(5).standard_normal((500, 11)).astype(np.float32)
-    small = imported(importer, importer.file(rows(words, vectors)), *INT8, order)
+    small = imported(importer, importer.file(rows(words, vectors)), *INT8, "--sorted")
     out = importer.place / "exported.txt"
     export_word2vec(small, out)
-    wide = imported(importer, out, order)
+    wide = imported(importer, out, "--sorted")
     files = [model.manifest.files["attention.safetensors"] for model in (small, wide)]
     assert files[0] == files[1]
     assert wide.manifest.dtype == "float32"
     assert same_bits(ask_one(small, words[:9]), ask_one(wide, words[:9]))
 
 
-@pytest.mark.parametrize("width", [640, 896, 1152, 1408])
-def test_an_old_fasttext_file_is_not_mistaken_for_a_pickle(importer, width):
+def test_an_old_fasttext_file_is_not_mistaken_for_a_pickle(importer):
     # The file begins with the dimension, whose first two bytes are those of a pickle.
-    vectors = np.arange(4 * width, dtype=np.float32).reshape(4, width)
+    vectors = np.arange(4 * 640, dtype=np.float32).reshape(4, 640)
     content = fasttext(WORDS, vectors, (), new=False)
-    assert content[:1] == b"\x80"
+    assert content[:2] == b"\x80\x02"
     assert np.array_equal(importer.read(content)[1], vectors)
 
 
-@pytest.mark.parametrize(
-    "word", ["(i", "(dp", "(lp0", "cgensim", "c__builtin__", "BZh9", "BZh", "]q", "PK", "ustar"]
-)
-@pytest.mark.parametrize("kind", ["glove", "word2vec-text"])
-def test_a_first_word_like_a_signature_is_not_mistaken_for_another_format(importer, kind, word):
+@pytest.mark.parametrize("word", ["(i", "(dp", "cgensim", "BZh9", "]q", "PK", "ustar"])
+def test_a_first_word_like_a_signature_is_not_mistaken_for_another_format(importer, word):
     words = [word, *WORDS[1:]]
-    assert importer.read(build(kind, words))[0] == words
+    assert importer.read(rows(words))[0] == words
 
 
-@pytest.mark.parametrize("letters", range(1, 15))
+@pytest.mark.parametrize("letters", range(1, 15, 3))
 def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
     """The word shifts the numbers, each of which has fourteen bytes with its space."""
     content = row("x" * letters, b" ".join([b"1.2345678e-30"] * 30_000))
@@ -134,7 +129,6 @@ def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
             text(header=b"5 3"),
             "Line 1 declares 5 words, but the file ends after 4.",
         ),
-        ("word2vec-text", b"4 3", "Line 1 declares 4 words, but the file ends after 0."),
         ("glove", b"gnu\n", UNKNOWN),
     ],
 )
@@ -146,8 +140,6 @@ def test_a_file_of_another_format_than_declared_is_rejected(importer, declared, 
     ("file", "name"),
     [
         ("glove.6B.50d.txt", "glove.6B.50d"),
-        ("crawl-300d-2M.vec.zip", "crawl-300d-2M"),
-        ("GoogleNews.bin.gz", "GoogleNews"),
         ("vectors.W2V.XZ", "vectors"),
         ("plain", "plain"),
         ("x" * 64 + ".txt.bz2", "x" * 64),
@@ -159,7 +151,7 @@ def test_the_name_of_a_model_is_that_of_its_file_without_the_endings(importer, f
     assert [path.name for path in importer.models.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary"])
+@pytest.mark.parametrize("kind", ROW_FORMATS)
 def test_words_are_decoded_with_the_given_encoding(importer, kind):
     words = ["größer", "naïve", "¿qué"]
     content = BUILDERS[kind]([word.encode("latin-1") for word in words], VECTORS[:3])
@@ -182,7 +174,7 @@ def test_a_file_with_a_few_capitals_among_many_words_is_in_lower_case():
     assert not is_cased(["a", "1", "—", "été", "ß"])
 
 
-@pytest.mark.parametrize("kind", ROW_FORMATS)
+@pytest.mark.parametrize("kind", ["glove", "word2vec-binary"])
 def test_the_widest_vectors_are_read(importer, kind):
     """A line is longer than the part of the file that the detection reads."""
     vectors = np.linspace(-1, 1, 2 * 65_536, dtype=np.float32).reshape(2, 65_536)

@@ -1,23 +1,17 @@
-"""Files of gensim's tests and published rows: they are read as gensim reads them, or rejected."""
+"""Files of gensim's tests and published rows are read as gensim reads them."""
 
 import hashlib
-from fnmatch import fnmatch
 
 import pytest
 
 from polyseme.models.reader import read_model
 from tests.importing.comparison import GENSIM_DATA as DATA
-from tests.importing.comparison import GENUINE, assert_same, facebook, imported, word2vec
-from tests.importing.test_damaged_files import A_PICKLE, ARRAY, NOT_UTF8, SKIP, UNKNOWN
-from tests.importing.test_dialects import COLUMN
+from tests.importing.comparison import GENUINE, assert_same, imported, word2vec
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="this gensim is without its test data")
 
 TEXT = [
-    "crime-and-punishment.vec",
     "lee_fasttext.vec",
-    "toy-model.vec",
-    "EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt",
     "IT.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt",
     "word2vec_pre_kv_c",
     "high_precision.kv.txt",
@@ -25,16 +19,6 @@ TEXT = [
 ROWS_ALONE = ("--no-weights", "--no-subwords")
 """The options of an import that computes nothing from the vectors."""
 BINARY = ["euclidean_vectors.bin", "poincare_vectors.bin", "high_precision.kv.bin"]
-FASTTEXT = {
-    "crime-and-punishment.bin": "utf-8",
-    "lee_fasttext.bin": "utf-8",
-    "lee_fasttext_new.bin": "utf-8",
-    "toy-model.bin": "utf-8",
-    "non_ascii_fasttext.bin": "utf-8",
-    "cp852_fasttext.bin": "cp852",
-}
-
-
 READ_ROWS = [
     *((name, "word2vec-text", {}) for name in TEXT),
     ("test_glove.txt", "glove", {"no_header": True}),
@@ -82,47 +66,3 @@ def test_published_rows_are_read_as_gensim_reads_them(importer, file):
         "informativeness": "rank in the file",
         "file": {"format": kind, "sha256": digest, "left_out": 0},
     }
-
-
-@pytest.mark.parametrize("name", FASTTEXT)
-def test_fasttext_files_are_read_as_gensim_reads_them(importer, name):
-    encoding = FASTTEXT[name]
-    right = facebook(DATA / name, encoding)
-    model = imported(importer, DATA / name, "--encoding", encoding)
-    assert_same(model, right.index_to_key, right.vectors)
-    assert model.manifest.training["file"]["format"] == "fasttext"
-    table = model.subwords.table
-    assert (model.subwords.min_n, model.subwords.max_n) == (right.min_n, right.max_n)
-    assert (table.shape, table.tobytes()) == (
-        right.vectors_ngrams.shape,
-        right.vectors_ngrams.tobytes(),
-    )
-
-
-REJECTED = {
-    "pretrained.vec": "Line 1 declares 3 words, but the file ends after 1.",
-    "pang_lee_polarity_fasttext.vec": f"Line 150 {NOT_UTF8}",
-    "w2v_keyedvectors_load_test.vocab": "The lines have one whole number each, ",
-    "ldavowpalwabbit.dict.txt": COLUMN.format("before the word"),
-    "cp852_fasttext.bin": f"Byte 88 {NOT_UTF8}",
-    "pang_lee_polarity_fasttext.bin": "At byte 92 the fastText file is a classifier, ",
-    "wordsim353.tsv": f"Line 1 has 0 values, but most lines have 1{SKIP}",
-    "testcorpus.blei": "The values are index:value pairs, ",
-    "similarities0-1.txt": "The lines have numbers only; ",
-    "*.index": A_PICKLE,
-    "*.mm*": "The file is a database, tensors or a table; ",
-    "*.xml": "The file is a web page or XML, ",
-    "bgwiki-latest-pages-articles-shortened.xml.bz2": UNKNOWN,
-    "*.npy": f"The file is {ARRAY}",
-    "*.cor": UNKNOWN,
-    "*": "",
-}
-"""How the sentence begins that rejects a file, by the first pattern that its name matches."""
-READ = {"test_glove.txt", *TEXT, *BINARY, *FASTTEXT} - {"cp852_fasttext.bin"}
-NAMES = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*") if path.is_file())
-
-
-@pytest.mark.parametrize("name", sorted(set(NAMES) - READ))
-def test_a_file_without_vectors_is_rejected_in_one_sentence(importer, name):
-    pattern = next(one for one in [name, *REJECTED] if one in REJECTED and fnmatch(name, one))
-    assert importer.refusal(DATA / name).startswith(REJECTED[pattern])

@@ -11,7 +11,6 @@ import polyseme
 import polyseme.errors
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.texts import TextSample
-from polyseme.models.reader import read_model
 
 STEMS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
 WORDS = [stem + ending for ending in ("", "s") for stem in STEMS]
@@ -47,11 +46,10 @@ def content(folder):
     [
         {},
         {"dtype": "int8"},
-        {"weights": False, "subwords": False, "dtype": "float16"},
+        {"weights": False, "subwords": False, "dtype": "float16", "by_frequency": True},
         {"texts": TEXTS, "limit": 1100},
-        {"by_frequency": True},
     ],
-    ids=["default", "int8", "plain", "texts", "sorted"],
+    ids=["default", "int8", "plain", "texts"],
 )
 def test_a_saved_model_has_the_bits_of_the_imported_file(file, tmp_path, options):
     keyed = KeyedVectors.load_word2vec_format(file, binary=True)
@@ -78,9 +76,6 @@ def test_fasttext_vectors_in_memory_are_those_of_their_file(tmp_path):
     saved = polyseme.from_vectors(keyed).save("own", models_dir=tmp_path / "saved")
     import_vectors(tmp_path / "words.bin", tmp_path / "own", ImportOptions())
     assert content(saved) == content(tmp_path / "own")
-    np.testing.assert_allclose(
-        read_model(saved).subwords.vectors(["catz"])[0], keyed["catz"], rtol=1e-4, atol=1e-6
-    )
 
 
 def test_vectors_without_counts_give_the_same_model_in_any_form(file, vectors, tmp_path):
@@ -106,15 +101,14 @@ def test_vectors_without_counts_give_the_same_model_in_any_form(file, vectors, t
         ({"a": [1, 2], "b": [1]}, None, ValueError, "different lengths"),
         ({"a": [1, 2], 5: [1, 2]}, None, TypeError, "Word 1 is not a string"),
         ({}, None, ValueError, "no words"),
-        ({"a": [1, float("nan")]}, None, ValueError, "not finite"),
         ({"a": [1, 1e300]}, None, ValueError, "not finite"),
         ({"a\n": [1]}, None, ValueError, "Word 0 is empty, too long or has a line feed"),
         ({" ": [1]}, None, ValueError, "Word 0 is empty"),
         ({"\ud800": [1]}, None, ValueError, "not valid Unicode"),
         ({"a" * 4097: [1]}, None, ValueError, "Word 0 is empty, too long"),
+        ([1, 2], ["a", "b"], ValueError, "two-dimensional"),
         ([[1, 2]], ["a", "b"], ValueError, "1 vectors need as many words, not 2"),
         ([[1, 2], [3, 4]], ["a", "a"], ValueError, "Word 1 repeats word 0"),
-        ([1, 2], ["a", "b"], ValueError, "two-dimensional"),
         ([["x"]], ["a"], ValueError, "two-dimensional array of numbers"),
         (np.ones((2, 3)), None, TypeError, "together with words"),
     ],

@@ -33,12 +33,6 @@ def test_words_of_texts_without_spaces_are_counted(capsys):
     assert "segment the texts" in capsys.readouterr().err
 
 
-def test_a_sample_of_few_texts_has_all_of_them():
-    sample = TextSample.of(["one", "  ", "two"], files=["a.txt"])
-    assert sample.texts == ["one", "two"]
-    assert sample.facts == {"files": ["a.txt"], "texts": 2, "sample": 2}
-
-
 def test_a_sample_of_many_texts_is_random_and_the_same_each_time(monkeypatch):
     monkeypatch.setattr(texts, "MAX_TEXTS", 100)
     every = [str(number) for number in range(10_000)]
@@ -51,7 +45,7 @@ def test_a_sample_of_many_texts_is_random_and_the_same_each_time(monkeypatch):
 def test_a_long_text_is_divided_between_words(monkeypatch):
     monkeypatch.setattr(texts, "MAX_CHARACTERS", 10)
     long = "alpha beta gamma " + "x" * 25
-    parts = TextSample.of([long]).texts
+    parts = TextSample.of([long, "  "]).texts
     assert "".join(parts) == long and max(map(len, parts)) <= 10
     assert [part.strip() for part in parts[:2]] == ["alpha", "beta"]
     monkeypatch.setattr(texts, "MAX_WORDS", 2)
@@ -81,24 +75,26 @@ def assert_counted(model):
     assert model.manifest.training["texts"] == facts
 
 
-@pytest.mark.parametrize(
-    ("texts", "column"),
-    [(LINES, "text"), ([line.split() for line in LINES], "text"), (LINES, "body")],
-)
-def test_texts_give_the_frequencies_of_an_unsorted_file(importer, tmp_path, texts, column):
-    corpus = write_corpus(tmp_path / "corpus.jsonl", texts, column)
-    done = importer.run(CONTENT, "--name", "made", "--texts", corpus, "--column", column)
+def test_texts_give_the_frequencies_of_an_unsorted_file(importer, tmp_path):
+    lists = [line.split() for line in LINES]
+    corpus = write_corpus(tmp_path / "corpus.jsonl", lists, "body")
+    done = importer.run(CONTENT, "--name", "made", "--texts", corpus, "--column", "body")
     assert done.code == 0, done.err
     assert "Warning" not in done.err
     assert_counted(read_model(importer.models / "made"))
 
 
-def test_a_model_is_tuned_to_texts(importer, corpus):
-    assert importer.run(CONTENT, "--name", "made").code == 0
-    before = read_model(importer.models / "made")
-    done = run("models", "tune", "made", "--texts", corpus, "--models-dir", importer.models)
+def tune(importer, name, corpus):
+    """Tune a model to texts; return the model before and after."""
+    before = read_model(importer.models / name)
+    done = run("models", "tune", name, "--texts", corpus, "--models-dir", importer.models)
     assert done.code == 0, done.err
-    tuned = read_model(importer.models / "made")
+    return before, read_model(importer.models / name)
+
+
+def test_a_model_is_tuned_to_texts(importer, corpus):
+    importer.run(CONTENT, "--name", "made")
+    before, tuned = tune(importer, "made", corpus)
     assert_counted(tuned)
     assert np.array_equal(tuned.vectors, before.vectors)
     assert tuned.manifest.source == before.manifest.source
@@ -109,11 +105,8 @@ def test_a_model_is_tuned_to_texts(importer, corpus):
     assert np.array_equal(other.whitening.weight, tuned.whitening.weight)
     assert not np.array_equal(other.whitening.weight, before.whitening.weight)
     # Parameter-free attention remains.
-    assert importer.run(CONTENT, "--name", "free", "--no-weights").code == 0
-    assert (
-        run("models", "tune", "free", "--texts", corpus, "--models-dir", importer.models).code == 0
-    )
-    free = read_model(importer.models / "free")
+    importer.run(CONTENT, "--name", "free", "--no-weights")
+    _, free = tune(importer, "free", corpus)
     assert free.word_bias is None and free.layers[0].value.weight is None
     assert free.manifest.training["attention"] == "parameter-free"
 

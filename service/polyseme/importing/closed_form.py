@@ -3,7 +3,7 @@
 The queries of the single layer are the static vectors. A score is the sum of association, nearness
 and the key's informativeness; the values are the half-whitened static vectors, in which the common
 directions weigh less. docs/decisions/0003 has the measurements. The whitening of sentence vectors
-follows from the vectors and the word biases.
+follows from the vectors and the word biases. Letters: v words of a sample of the vocabulary.
 """
 
 import math
@@ -65,16 +65,14 @@ def nearness(reach: int = REACH) -> NDArray[np.float32]:
     return table[None]
 
 
-def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
-    """Return the projection x ↦ ((x − mean)/deviation)·U·diag(λ^−0.375)·Uᵀ. [V, d] -> [d, d], [d]
+def half_whitening(vectors: Floats) -> Projection:
+    """Return the projection x ↦ ((x − mean)/deviation)·U·diag(λ^−0.375)·Uᵀ. [v, d] -> [d, d], [d]
 
-    The vectors must be sorted by word frequency, most frequent first, unless `by_frequency` is
-    False. U and λ are the eigenvectors and eigenvalues of the covariance of the standardized
-    vectors. U·diag(λ^−0.375)·Uᵀ is symmetric, so the results remain close to the standardized
-    vectors. The returned weight also contains the division by the deviation. Constant columns
-    become zero.
+    U and λ are the eigenvectors and eigenvalues of the covariance of the standardized vectors.
+    U·diag(λ^−0.375)·Uᵀ is symmetric, so the results remain close to the standardized vectors. The
+    returned weight also contains the division by the deviation. Constant columns become zero.
     """
-    sample = _sample(vectors, by_frequency=by_frequency)
+    sample = vectors.astype(np.float64)
     mean, deviation = sample.mean(axis=0), sample.std(axis=0)
     least = np.maximum(PRECISION * np.abs(sample).max(axis=0), _MIN_DEVIATION)
     deviation = np.where(deviation > least, deviation, np.inf)
@@ -87,18 +85,17 @@ def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
 
 
 def association(vectors: Floats, frequencies: Floats) -> Projection:
-    """Return key weights whose scores are scaled products of the vectors. [V, d], [V] -> [d, d]
+    """Return key weights whose scores are scaled products of the vectors. [v, d], [v] -> [d, d]
 
     Wk = 0.2·P / ‖P·C·P‖, with the Frobenius norm. The weight w of a word is p·s, its frequency
     times s of `informativeness`, normalized to a sum of 1. P projects out the direction of the
     weighted mean, which all words share, and C = Σ w_j·x_jᵀ·x_j. If words i and j are drawn with
     the probabilities w, x_i·P·x_jᵀ has mean 0 and variance ‖P·C·P‖², so the scores have a standard
     deviation of 0.2 at any scale of the vectors. The result is zero if all vectors are multiples of
-    their mean. The vectors must be sorted by frequency, or all frequencies must be equal.
+    their mean.
     """
-    sample = _sample(vectors, by_frequency=bool(np.ptp(frequencies) > 0))
-    p = frequencies[: len(sample)]
-    weights = p * RARE / (RARE + p)
+    sample = vectors.astype(np.float64)
+    weights = frequencies * RARE / (RARE + frequencies)
     weights /= weights.sum()
     direction = unit((weights @ sample)[None])
     complement = np.eye(sample.shape[1]) - direction.T @ direction
@@ -114,7 +111,7 @@ def association(vectors: Floats, frequencies: Floats) -> Projection:
 def feature_projection(
     vectors: Floats, value: Projection, frequencies: Floats
 ) -> FeatureProjection | None:
-    """Return the projection for features: context and both neighbors. [V, d], [V] -> [d, t], [d, m]
+    """Return the projection for features: context and both neighbors. [v, d], [v] -> [d, t], [d, m]
 
     m = 2d/5, rounded down, and t = d − 2m. Both consist of leading principal components of the
     values: of all words alike for the context, and weighted by frequency for the neighbors, since
@@ -123,12 +120,11 @@ def feature_projection(
     """
     d = vectors.shape[1]
     width = 2 * d // 5
-    sample = _sample(vectors, by_frequency=bool(np.ptp(frequencies) > 0))
-    if not width or len(sample) < 2:
+    if not width or len(vectors) < 2:
         return None
-    values = value(sample)
+    values = value(vectors.astype(np.float64))
     topics = np.linalg.eigh(np.cov(values.T))[1][:, ::-1]
-    p = frequencies[: len(values)] / frequencies[: len(values)].sum()
+    p = frequencies / frequencies.sum()
     mean = p @ values
     values -= mean
     weighted = values * np.sqrt(p)[:, None]
@@ -143,16 +139,12 @@ def feature_projection(
     )
 
 
-def closed_form(vectors: Floats, key: Projection, *, informative: bool = True) -> Layer:
-    """Return the layer, for use with the word bias that `informativeness` returns. [V, d] -> layer
-
-    The vectors must be sorted by word frequency. If they are not and the frequencies are unknown,
-    pass `informative=False`, which gives a layer without word bias.
-    """
+def closed_form(vectors: Floats, frequencies: Floats, *, informative: bool = True) -> Layer:
+    """Return the layer, with a word bias that `informativeness` returns or without. [v, d], [v]"""
     return Layer(
         query=IDENTITY,
-        key=key,
-        value=half_whitening(vectors, by_frequency=informative),
+        key=association(vectors, frequencies),
+        value=half_whitening(vectors),
         scoring=Scoring(
             scale=False, mask="other-words", position_bias=nearness(), word_bias=informative
         ),
@@ -192,11 +184,3 @@ def sentence_whitening(rows: Rows, word_bias: Floats | None) -> Projection:
     powers = np.maximum(eigenvalues / largest, MIN_EIGENVALUE) ** EXPONENT
     weight = (axes * powers) @ axes.T
     return Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
-
-
-def _sample(vectors: Floats, *, by_frequency: bool) -> NDArray[np.float64]:
-    """Return the first FREQUENT rows, or FREQUENT evenly spaced rows. [V, d] -> [v, d]"""
-    if by_frequency or len(vectors) <= FREQUENT:
-        return vectors[:FREQUENT].astype(np.float64)
-    rows = np.arange(FREQUENT) * len(vectors) // FREQUENT
-    return vectors[rows].astype(np.float64)

@@ -4,21 +4,20 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polyseme.engine.quantization import Rows
-from polyseme.engine.subwords import MIN_WORDS, Subwords
+from polyseme.engine.subwords import MIN_WORDS
 from polyseme.errors import counted
-from polyseme.importing.closed_form import sentence_whitening
+from polyseme.importing.closed_form import informativeness, sentence_whitening
 from polyseme.importing.files import VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
-from polyseme.importing.readers.base import CHANGED, Reader, Scan
+from polyseme.importing.readers.base import VectorTable
 from polyseme.importing.subwords import fit_subwords
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
@@ -28,8 +27,8 @@ from polyseme.importing.weights import (
     ImportedLayers,
     in_closed_form,
     read_weights,
+    relative_frequencies,
     sorted_by_frequency,
-    with_word_bias,
 )
 from polyseme.importing.words import find_language, find_tag, strip_tags
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Manifest
@@ -52,21 +51,6 @@ _UNKNOWN_ORDER = (
 )
 
 
-@dataclass(frozen=True)
-class VectorTable:
-    """The contents of a file of vectors."""
-
-    words: list[str]
-    vectors: Rows
-    """[V, d]"""
-    counts: NDArray[np.int64] | None = None
-    """[V], occurrences of each word, if the file has them or texts are given"""
-    counted_in: str = FILE_COUNTS
-    subwords: Subwords | None = None
-    stored: ImportedLayers | None = None
-    """the weights of `ImportOptions.weights`"""
-
-
 def import_vectors(
     path: Path, folder: Path, options: ImportOptions, progress: Progress = SILENT
 ) -> Manifest:
@@ -78,7 +62,9 @@ def import_vectors(
     version, file = file_version(path), VectorFile(path, options.member)
     format_, reader = open_reader(file, options)
     try:
-        table, facts = _read(reader, path.stat().st_size, options, progress)
+        with progress.stage("reading", size := path.stat().st_size) as bar:
+            table = reader.read(bar)
+            bar.reach(size, len(table.words))
     except ImportProblem as problem:
         detected = detect_format(file.head(), options) if options.format else None
         if detected in {None, options.format}:
@@ -88,55 +74,39 @@ def import_vectors(
     with path.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     if file_version(path) != version:  # words and vectors may be from different versions
-        raise ImportProblem(CHANGED)
+        raise ImportProblem("The file changed while it was read; import it again.")
+    facts: dict[str, Any] = {"left_out": len(table.skipped)}
+    if reader.dropped:
+        progress.say(f"The import leaves out {reader.dropped}.")
+    if skipped := table.skipped:
+        first = f"{reader.unit} {skipped[0]}"
+        several = f"{len(skipped):,} unusable rows were skipped; the first is {first}."
+        progress.say(f"1 unusable row was skipped: {first}." if len(skipped) == 1 else several)
+    if options.strip:
+        before, table = len(table.words), _stripped(table, options.strip)
+        facts |= {"strip": list(options.strip), "merged": before - len(table.words)}
+        progress.say(
+            f"--strip left out {counted(facts['merged'], 'word')} that became equal to others."
+        )
+    if tag := find_tag(table.words):
+        progress.say(
+            "Warning: nearly all words have a tag, so words of texts will not be found; --strip"
+            f" {shlex.quote(tag)} removes it."
+        )
+    progress.say(f"{len(table.words):,} words of dimension {table.vectors.shape[1]}.")
     # A file name may be any bytes.
     source = {"source": path.name.encode(errors="replace").decode(), **options.facts}
     training = {"format": format_, "sha256": digest, **facts}
     return write_table(table, folder, replace(options, facts=source), progress, file=training)
 
 
-def _read(
-    reader: Reader, size: int, options: ImportOptions, progress: Progress
-) -> tuple[VectorTable, dict[str, Any]]:
-    """Check a file and read it; return the vectors and facts for the manifest."""
-    with progress.stage("checking", size) as bar:
-        scan = reader.scan(bar)
-    facts: dict[str, Any] = {"left_out": len(scan.skipped)}
-    if reader.dropped:
-        progress.say(f"The import leaves out {reader.dropped}.")
-    if skipped := scan.skipped:
-        first = f"{reader.unit} {skipped[0]}"
-        several = f"{len(skipped):,} unusable rows were skipped; the first is {first}."
-        progress.say(f"1 unusable row was skipped: {first}." if len(skipped) == 1 else several)
-    if options.strip:
-        facts |= {"strip": list(options.strip), "merged": _strip(scan, options.strip)}
-        progress.say(
-            f"--strip left out {counted(facts['merged'], 'word')} that became equal to others."
-        )
-    if tag := find_tag(scan.words):
-        progress.say(
-            "Warning: nearly all words have a tag, so words of texts will not be found; --strip"
-            f" {shlex.quote(tag)} removes it."
-        )
-    progress.say(f"{len(scan.words):,} words of dimension {scan.dimension}.")
-    stored = stored_weights(
-        options, scan.words, scan.dimension, scan.counts
-    )  # invalid ones fail early
-    with progress.stage("reading", size) as bar:
-        vectors, subwords = reader.rows(scan, bar)
-        bar.reach(size, len(scan.words))
-    table = VectorTable(scan.words, vectors, scan.counts, subwords=subwords, stored=stored)
-    return table, facts
-
-
-def _strip(scan: Scan, patterns: Sequence[str]) -> int:
-    """Remove the matches of patterns from the words; return how many words became equal to one."""
-    before, indices = len(scan.words), strip_tags(scan.words, patterns, scan.counts)
-    if indices.keys() == set(scan.words):
+def _stripped(table: VectorTable, patterns: Sequence[str]) -> VectorTable:
+    """Remove the matches of patterns from the words; of equal ones, one remains."""
+    indices = strip_tags(table.words, patterns, table.counts)
+    if indices.keys() == set(table.words):
         raise ImportProblem("The pattern matches no word.", "strip")
     words = sorted(indices, key=indices.__getitem__)
-    scan.keep(np.array(sorted(indices.values())), words)
-    return before - len(words)
+    return table.select(np.array(sorted(indices.values())), words)
 
 
 def write_table(
@@ -150,30 +120,14 @@ def write_table(
 
     `training` are members of the manifest's field. Raises ImportProblem or ModelFolderError.
     """
+    counts, origin = table.counts, FILE_COUNTS
     if options.texts:
-        counts = count_words(options.texts.texts, table.words, progress)
+        counts, origin = count_words(options.texts.texts, table.words, progress), TEXT_COUNTS
         if not counts.any():
             raise ImportProblem("The texts have no word of the file; give texts of its language.")
-        table = replace(table, counts=counts, counted_in=TEXT_COUNTS)
         training |= {"texts": dict(options.texts.facts)}
-    stored = table.stored
-    if stored and stored.lacks_word_bias:
-        attention = with_word_bias(stored, len(table.words), table.counts, table.counted_in)
-    elif stored:
-        attention = stored
-    elif not options.attention:
-        attention = PARAMETER_FREE
-    elif table.counts is not None:
-        origin = table.counted_in
-        attention = in_closed_form(table.vectors, table.counts, by_rank=False, origin=origin)
-    else:
-        by_rank = options.sorted
-        if by_rank is None:
-            by_rank = sorted_by_frequency(table.words)
-            if not by_rank:
-                progress.say(_UNKNOWN_ORDER if by_rank is None else _UNSORTED)
-        with progress.stage("weighing", 1):
-            attention = in_closed_form(table.vectors, None, by_rank=bool(by_rank))
+    with progress.stage("weighing", 1):
+        attention = _attention(replace(table, counts=counts), origin, options, progress)
     subwords = table.subwords
     if options.subwords is False:
         subwords = None
@@ -183,8 +137,8 @@ def write_table(
         subwords = fit_subwords(table.words, table.vectors, progress=progress)
         if subwords is None and options.subwords:
             raise ImportProblem(
-                f"Subwords need at least {MIN_WORDS:,} words with a nonzero vector, and the file"
-                " has fewer.",
+                f"Subwords need at least {MIN_WORDS:,} words with a nonzero vector, and there"
+                " are fewer.",
                 "subwords",
             )
     facts = dict(options.facts)
@@ -206,6 +160,36 @@ def write_table(
             training={**attention.facts, **training},
             **facts,
         )
+
+
+def _attention(
+    table: VectorTable, origin: str, options: ImportOptions, progress: Progress
+) -> ImportedLayers:
+    """Return stored weights, those of the closed form, or none, as the options say."""
+    words, vectors, counts = table.words, table.vectors, table.counts
+    attention = None if options.attention else PARAMETER_FREE
+    if options.weights:
+        width, size = vectors.shape[1], len(words)
+        attention = read_weights(options.weights, width, size, options.heads, options.convention)
+    if attention and not attention.lacks_word_bias:
+        return attention
+    by_rank = options.sorted
+    if counts is None and by_rank is None:
+        by_rank = sorted_by_frequency(words)
+        if not by_rank and not attention:
+            progress.say(_UNKNOWN_ORDER if by_rank is None else _UNSORTED)
+    if not attention:
+        return in_closed_form(vectors, counts, by_rank=bool(by_rank), origin=origin)
+    if counts is None and not by_rank:
+        raise ImportProblem(
+            "The weights have no tensor word_bias. It can only be computed if the words are"
+            " sorted by frequency.",
+            "sorted",
+        )
+    # Weights without a word bias fit any subset of the vectors that they were trained on.
+    frequencies, origin = relative_frequencies(len(words), counts, origin)
+    facts = {**attention.facts, "informativeness": origin}
+    return replace(attention, word_bias=informativeness(frequencies), facts=facts)
 
 
 def is_cased(words: Sequence[str]) -> bool:
@@ -280,24 +264,3 @@ def _senses(
         return estimate_projection(in_memory)
 
     return compute
-
-
-def stored_weights(
-    options: ImportOptions, words: Sequence[str], width: int, counts: NDArray[np.int64] | None
-) -> ImportedLayers | None:
-    """Return the weights of `--weights`, or None.
-
-    Raises ImportProblem for weights that words without counts cannot have.
-    """
-    if not options.weights:
-        return None
-    stored = read_weights(options.weights, width, len(words), options.heads, options.convention)
-    if stored.lacks_word_bias and counts is None and not options.texts:
-        by_rank = sorted_by_frequency(words) if options.sorted is None else options.sorted
-        if not by_rank:
-            raise ImportProblem(
-                "The weights have no tensor word_bias. It can only be computed if the words are"
-                " sorted by frequency.",
-                "sorted",
-            )
-    return stored

@@ -1,7 +1,6 @@
 """Vectors in memory: gensim's, a mapping of words to arrays, or words and a matrix."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.subwords import MIN_WORDS, Subwords
-from polyseme.importing.importer import VectorTable, stored_weights, write_table
+from polyseme.engine.subwords import Subwords
+from polyseme.importing.importer import write_table
 from polyseme.importing.options import ImportOptions
-from polyseme.importing.readers.base import MAX_WORD_BYTES, convert
+from polyseme.importing.readers.base import MAX_WORD_BYTES, VectorTable, convert
 from polyseme.models.manifest import MAX_WIDTH
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
@@ -33,10 +32,6 @@ def model_of_vectors(
     invalid words or vectors, ImportProblem or ModelFolderError for invalid options.
     """
     table = table_of(vectors, words, options)
-    if options.subwords and table.subwords is None and len(table.words) < MIN_WORDS:
-        raise ValueError(f"subwords need at least {MIN_WORDS:,} words.")
-    stored = stored_weights(options, table.words, table.vectors.shape[1], table.counts)
-    table = replace(table, stored=stored)
     with TemporaryDirectory(prefix="polyseme-") as folder:
         path = Path(folder) / name
         write_table(table, path, options, progress)

@@ -20,11 +20,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
-from polyseme.engine.quantization import Rows, as_floats
+from polyseme.engine.quantization import Rows
 from polyseme.errors import ModelFolderError
 from polyseme.importing.closed_form import (
     FREQUENT,
-    association,
     closed_form,
     feature_projection,
     frequencies_by_rank,
@@ -102,41 +101,25 @@ def in_closed_form(
     if the file is sorted by frequency. Otherwise all words are equally informative.
     """
     v = len(rows)
-    # Indexing quantized rows gives floats, and the closed form only indexes them.
-    vectors = cast("Floats", rows)
     informative = counts is not None or by_rank
     frequencies = np.full(v, 1 / v)
+    sample = np.arange(min(v, FREQUENT)) * v // min(v, FREQUENT)  # at even intervals
     if informative:
-        frequencies, origin = _frequencies(v, counts, origin)
+        frequencies, origin = relative_frequencies(v, counts, origin)
+        sample = np.argsort(-frequencies, kind="stable")[:FREQUENT]
     else:
         origin = "none: the file is not known to be sorted by frequency"
     bias = informativeness(frequencies) if informative else None
-    if counts is not None:  # the closed form expects the most frequent words first
-        order = np.argsort(-frequencies, kind="stable")[:FREQUENT]
-        vectors, frequencies = as_floats(vectors[order]), frequencies[order]
-    layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
+    vectors, frequencies = cast("Floats", rows[sample]), frequencies[sample]
+    layer = closed_form(vectors, frequencies, informative=informative)
     layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
     facts = {"attention": "closed form", "informativeness": origin}
     return ImportedLayers((layer,), bias, facts)
 
 
-def with_word_bias(
-    stored: ImportedLayers,
-    size: int,
-    counts: NDArray[np.int64] | None,
-    origin: str = FILE_COUNTS,
-) -> ImportedLayers:
-    """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
-
-    The word bias has one entry per word of the imported file. A weights file without a word bias
-    can be used with any subset of the vectors that its weights were trained on.
-    """
-    frequencies, origin = _frequencies(size, counts, origin)
-    facts = {**stored.facts, "informativeness": origin}
-    return replace(stored, word_bias=informativeness(frequencies), facts=facts)
-
-
-def _frequencies(size: int, counts: NDArray[np.int64] | None, origin: str) -> tuple[Floats, str]:
+def relative_frequencies(
+    size: int, counts: NDArray[np.int64] | None, origin: str
+) -> tuple[Floats, str]:
     """Return the relative frequency of each word, and its origin. -> [V]"""
     if counts is None:
         return frequencies_by_rank(size), "rank in the file"
@@ -248,17 +231,15 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
                         f"The weights' tensor {_shown(name)} has the dtype {_shown(dtype)}; save it"
                         " as F32, F16 or F64."
                     )
-                tensors[name] = file.get_tensor(name)
+                with np.errstate(over="ignore"):
+                    tensors[name] = file.get_tensor(name).astype(np.float32)
+                if not np.isfinite(tensors[name]).all():
+                    raise ImportProblem(
+                        f"The weights' tensor {_shown(name)} has a value that is not finite as"
+                        " float32."
+                    )
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ImportProblem("The weights cannot be read as a safetensors file.") from None
-    for name, tensor in tensors.items():
-        with np.errstate(over="ignore"):
-            narrow = tensor.astype(np.float32)
-        if not np.isfinite(narrow).all():
-            raise ImportProblem(
-                f"The weights' tensor {_shown(name)} has a value that is not finite as float32."
-            )
-        tensors[name] = np.ascontiguousarray(narrow)
     return tensors, metadata
 
 

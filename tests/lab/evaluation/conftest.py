@@ -2,12 +2,7 @@
 
 import pytest
 
-from polyseme.importing.closed_form import (
-    association,
-    closed_form,
-    frequencies_by_rank,
-    informativeness,
-)
+from polyseme.importing.closed_form import closed_form, frequencies_by_rank, informativeness
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
@@ -17,5 +12,5 @@ pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 def model(tmp_path):
     """The tiny model with the closed-form layer of its vectors."""
     p = frequencies_by_rank(len(WORDS))
-    layer = closed_form(VECTORS, association(VECTORS, p))
+    layer = closed_form(VECTORS, p)
     return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))

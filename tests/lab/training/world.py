@@ -10,12 +10,7 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from polyseme.importing.closed_form import (
-    association,
-    closed_form,
-    frequencies_by_rank,
-    informativeness,
-)
+from polyseme.importing.closed_form import closed_form, frequencies_by_rank, informativeness
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
 
@@ -55,7 +50,7 @@ def world_model(folder, *, weights=True, **changes):
     p = frequencies_by_rank(len(WORDS))
     layers, bias = [], None
     if weights:
-        layers, bias = [closed_form(table, association(table, p))], informativeness(p)
+        layers, bias = [closed_form(table, p)], informativeness(p)
     given = {"cased": True, "licence": "CC0-1.0", **changes}
     write_model(folder / "world", WORDS, store(table), *((layers, bias) if layers else ()), **given)
     return read_model(folder / "world")

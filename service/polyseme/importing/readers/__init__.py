@@ -29,5 +29,6 @@ def open_reader(file: VectorFile, options: ImportOptions) -> tuple[str, Reader]:
 
 def detect_format(head: bytes, options: ImportOptions) -> str | None:
     """Detect a format by the first bytes of a file; return None for an unknown format."""
-    formats = (name for name, reader in READERS.items() if reader.recognizes(head, options))
+    text = as_utf8(head, options)
+    formats = (name for name, reader in READERS.items() if reader.recognizes(head, text))
     return next(formats, None)

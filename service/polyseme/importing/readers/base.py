@@ -1,22 +1,21 @@
-"""Readers of files of vectors: a pass that checks the rows, and one that reads the vectors.
+"""Readers of files of vectors: one pass checks the rows and keeps their words and vectors.
 
-The first pass yields the words and the number of rows, so that memory is announced and allocated
-once. It names the line or the byte of an unusable row.
+It names the line or the byte of an unusable row.
 """
 
 import codecs
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import compress, islice
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.quantization import Rows, empty_rows, quantize
+from polyseme.engine.quantization import QuantizedRows, Rows, empty_rows, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.files import Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
@@ -28,12 +27,11 @@ MAX_WORD_BYTES = 4096
 BLOCK = 1 << 20
 HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t,;]+([+-]?\d{1,20})[ \t]*\r?(?:[\n\r]|\Z)")
 """The first line of a word2vec file: vocabulary size and dimension."""
-CHANGED = "The file changed while it was read; import it again."
 BLANK = "is empty"
-REPEATED = "repeats the word of an earlier row"
 _INVALID_NUMBER = "has an invalid number"
 BATCH_VALUES = 1_000_000
 """Maximum number of values that are parsed at once."""
+_ROWS_AT_ONCE = 4096
 _FEW_ROWS = 100
 """Up to this number of rows may be skipped, even if fewer are usable."""
 _SPACES = {"\t": "tab", "\n": "line feed", "\v": "vertical tab", "\f": "form feed"}
@@ -62,31 +60,31 @@ class Row(NamedTuple):
     """why the row is unusable, or None"""
 
 
-@dataclass
-class Scan:
-    """The result of the first pass."""
+@dataclass(frozen=True)
+class VectorTable:
+    """The words and vectors of a file, or of objects in memory."""
 
-    dimension: int
-    words: list[str] = field(default_factory=list)
-    """the words of the rows that are kept"""
-    tagged: list[str] = field(default_factory=list)
-    """the same words as the file has them, if they are renamed"""
-    mask: bytearray = field(default_factory=bytearray)
-    """1 for each row of the file that is kept, else 0"""
-    skipped: list[int] = field(default_factory=list)
-    """the position of each unusable row"""
+    words: Sequence[str]
+    vectors: Rows
+    """[V, d]"""
     counts: NDArray[np.int64] | None = None
-    """the occurrences of each word, if the file has them"""
-    buckets: int = 0
-    """the number of n-gram vectors"""
+    """[V], the occurrences of each word, if the file has them"""
+    subwords: Subwords | None = None
+    skipped: Sequence[int] = ()
+    """the position of each unusable row"""
 
-    def keep(self, indices: NDArray[np.int64], words: list[str]) -> None:
-        """Keep only some of the words, under other names; the indices ascend."""
-        rows = np.flatnonzero(self.mask)[indices]
-        self.mask = bytearray(len(self.mask))
-        np.frombuffer(self.mask, np.uint8)[rows] = 1
-        self.tagged, self.words = [self.words[i] for i in indices], words
-        self.counts = None if self.counts is None else self.counts[indices]
+    def select(self, indices: NDArray[np.int64], words: Sequence[str]) -> "VectorTable":
+        """Keep only some of the words, under other names; the indices ascend.
+
+        The vectors move within their array, because a copy would take as much memory again.
+        """
+        for array in _arrays(self.vectors):
+            for start in range(0, len(indices), _ROWS_AT_ONCE):
+                rows = indices[start : start + _ROWS_AT_ONCE]
+                array[start : start + len(rows)] = array[rows]
+        resize(self.vectors, len(indices))
+        counts = None if self.counts is None else self.counts[indices]
+        return replace(self, words=words, counts=counts)
 
 
 READERS: "dict[str, type[Reader]]" = {}
@@ -108,8 +106,8 @@ class Reader(ABC):
 
     @classmethod
     @abstractmethod
-    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
-        """Return whether the first bytes of a file are those of the format."""
+    def recognizes(cls, head: bytes, text: bytes) -> bool:
+        """Return whether the first bytes of a file, and the same in UTF-8, are of the format."""
 
     def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
         """Create a reader; `head` has the first bytes of the file."""
@@ -117,18 +115,11 @@ class Reader(ABC):
         self.encoding = options.encoding
 
     @abstractmethod
-    def scan(self, bar: ProgressBar) -> Scan:
-        """Check the rows and return the words.
+    def read(self, bar: ProgressBar) -> VectorTable:
+        """Return the words and vectors of the usable rows.
 
         Without `options.skip`, the first unusable row raises ImportProblem. With it, unusable rows
         are skipped; ImportProblem is raised if no row is usable.
-        """
-
-    @abstractmethod
-    def rows(self, scan: Scan, bar: ProgressBar) -> tuple[Rows, Subwords | None]:
-        """Return the vectors of the rows that are kept, and the n-gram vectors. -> [V, d], [B, d]
-
-        Raises ImportProblem if a value is invalid or not finite, or if the file has changed.
         """
 
     def decode(self, word: bytes) -> tuple[str, str | None]:
@@ -154,9 +145,6 @@ class Reader(ABC):
 class RowReader(Reader):
     """A reader of a format in which each word precedes its values."""
 
-    checks_values = True
-    """whether the first pass parses the values"""
-
     @abstractmethod
     def dimension(self) -> int:
         """Return the dimension; raise ImportProblem if the first lines have none."""
@@ -169,38 +157,44 @@ class RowReader(Reader):
     def parse(self, rows: list[Row], dimension: int) -> Floats:
         """Return the values of some rows; raise ValueError for an invalid number. -> [n, d]"""
 
-    def scan(self, bar: ProgressBar) -> Scan:
-        """Check each word and number of values, and the values if `checks_values`.
+    def read(self, bar: ProgressBar) -> VectorTable:
+        """Check each word and its values, and keep those of the usable rows.
 
         With `options.skip`, ImportProblem is also raised if the unusable rows are more than 100 and
         more than the usable ones, not counting blank lines.
         """
-        scan = Scan(self.dimension())
-        words: dict[str, None] = {}
+        dimension = self.dimension()
+        table = empty_rows(0, dimension, self.options.dtype)
+        words: dict[str, int] = {}
         unusable: dict[int, str] = {}
         with self.file.open() as file:
-            for batch in _batches(self.read_rows(file), scan.dimension):
+            for batch in _batches(self.read_rows(file), dimension):
+                first, usable = len(words), []
                 decoded = [self.decode(row.word) for row in batch]
                 problems = [
                     row.problem or why for row, (_, why) in zip(batch, decoded, strict=True)
                 ]
-                if self.checks_values:
-                    good = [row for row, why in zip(batch, problems, strict=True) if not why]
-                    of_values = iter(self._parse(good, scan.dimension)[1])
-                    problems = [why or next(of_values) for why in problems]
+                good = [row for row, why in zip(batch, problems, strict=True) if not why]
+                vectors, of_values = self._parse(good, dimension)
+                parsed = iter(enumerate(of_values))
                 for row, (word, _), why in zip(batch, decoded, problems, strict=True):
-                    problem = why or (REPEATED if word in words else None)
-                    scan.mask.append(not problem)
+                    i, problem = (-1, why) if why else next(parsed)
+                    if word in words:
+                        problem = problem or f"repeats the word of {self.unit} {words[word]}"
                     if not problem:
-                        words[word] = None
+                        words[word] = row.position
+                        usable.append(i)
                     elif not self.options.skip:
-                        raise self.fail(row.position, self._explained(problem, word))
+                        raise self.fail(row.position, problem)
                     else:
                         unusable[row.position] = problem
+                if len(words) > len(table):
+                    resize(table, max(len(words), len(table) * 9 // 8))
+                table[first : len(words)] = vectors[usable]
                 bar.reach(file.done, len(words))
         if not words:
-            vectors = "usable vectors: all rows were skipped" if unusable else "vectors"
-            raise ImportProblem(f"The file has no {vectors}.")
+            name = "usable vectors: all rows were skipped" if unusable else "vectors"
+            raise ImportProblem(f"The file has no {name}.")
         count = sum(problem != BLANK for problem in unusable.values())
         if count > max(len(words), _FEW_ROWS):
             position, problem = next(iter(unusable.items()))
@@ -208,28 +202,8 @@ class RowReader(Reader):
                 f"Most rows are unusable, {count:,} of {count + len(words):,}: {self.unit}"
                 f" {position} {problem}."
             )
-        scan.words, scan.skipped = list(words), list(unusable)
-        return scan
-
-    def rows(self, scan: Scan, bar: ProgressBar) -> tuple[Rows, None]:
-        """Return the vectors of the rows that are kept. -> [V, d]"""
-        count = len(scan.words)
-        table = empty_rows(count, scan.dimension, self.options.dtype)
-        start = 0
-        with self.file.open() as file:
-            for batch in _batches(compress(self.read_rows(file), scan.mask), scan.dimension):
-                if any(row.problem for row in batch):
-                    raise ImportProblem(CHANGED)
-                vectors, problems = self._parse(batch, scan.dimension)
-                for row, problem in zip(batch, problems, strict=True):
-                    if problem:
-                        raise self.fail(row.position, problem)
-                table[start : start + len(batch)] = vectors
-                start += len(batch)
-                bar.reach(file.done, start)
-        if start != count:
-            raise ImportProblem(CHANGED)
-        return table, None
+        resize(table, len(words))
+        return VectorTable([*words], table, skipped=[*unusable])
 
     def _parse(self, rows: list[Row], dimension: int) -> tuple[Floats, list[str | None]]:
         """Return the values of some rows, and why each row is unusable, or None. -> [n, d], [n]"""
@@ -247,13 +221,18 @@ class RowReader(Reader):
         problem = f"has a value that is not finite as {dtype}"
         return narrow, [problem if i in unusable else None for i in range(len(rows))]
 
-    def _explained(self, problem: str, word: str) -> str:
-        """Return a problem; for a repeated word, with the position of its first row."""
-        if problem != REPEATED:
-            return problem
-        with self.file.open() as file:
-            same = (row for row in self.read_rows(file) if self.decode(row.word)[0] == word)
-            return f"repeats the word of {self.unit} {next(same).position}"
+
+def resize(rows: Rows, count: int) -> None:
+    """Change the number of rows of a table in place; for a large one, the system moves its pages.
+
+    New rows are zero. The tables have no views.
+    """
+    for array in _arrays(rows):
+        array.resize((count, *array.shape[1:]), refcheck=False)
+
+
+def _arrays(rows: Rows) -> tuple[NDArray[Any], ...]:
+    return (rows.integers, rows.scales) if isinstance(rows, QuantizedRows) else (rows,)
 
 
 def convert(vectors: Floats, dtype: Dtype) -> Rows:

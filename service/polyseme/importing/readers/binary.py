@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
 from polyseme.importing.files import Decompressed
-from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.importing.options import ImportProblem
 from polyseme.importing.readers.base import (
     BLOCK,
     HEADER,
     MAX_WORD_BYTES,
     Row,
     RowReader,
-    as_utf8,
     read_header,
 )
 from polyseme.importing.readers.text import CONTROL_OF_VALUES, TextReader
@@ -48,12 +47,11 @@ class BinaryReader(RowReader, name="word2vec-binary"):
     """the number of line feeds after each row"""
 
     @classmethod
-    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+    def recognizes(cls, head: bytes, text: bytes) -> bool:
         """Return whether a header and control characters follow, but no text."""
         # A word of text may have control characters, but few files do.
-        text = as_utf8(head, options)
         has_values = bool(HEADER.match(text) and CONTROL_OF_VALUES.search(text))
-        return has_values and not TextReader.recognizes(head, options)
+        return has_values and not TextReader.recognizes(head, text)
 
     def dimension(self) -> int:
         """Read the header, and detect the type of the values."""

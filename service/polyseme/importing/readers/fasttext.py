@@ -12,17 +12,15 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.quantization import Rows
 from polyseme.engine.subwords import Subwords, ngram_hashes
 from polyseme.importing.files import Decompressed
-from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.importing.options import ImportProblem
 from polyseme.importing.readers.base import (
     BATCH_VALUES,
     BLOCK,
     MAX_WORD_BYTES,
-    REPEATED,
     Reader,
-    Scan,
+    VectorTable,
     convert,
 )
 from polyseme.models.manifest import MAX_WIDTH
@@ -52,9 +50,8 @@ class FastTextReader(Reader, name="fasttext"):
     unit = "byte"
 
     @classmethod
-    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+    def recognizes(cls, head: bytes, _: bytes) -> bool:
         """Return whether there is a magic number or, before 2017, the fields of a header."""
-        del options
         if head.startswith(_MAGIC) or len(head) < _OLD_FIELDS.size:
             return head.startswith(_MAGIC)
         dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FIELDS.unpack_from(head)
@@ -62,14 +59,13 @@ class FastTextReader(Reader, name="fasttext"):
         kinds = 1 <= loss <= 4 and 1 <= model <= 3
         return bool(sizes and kinds and 0 <= min_n <= 100 and 0 <= max_n <= 100)
 
-    def scan(self, bar: ProgressBar) -> Scan:
-        """Check the header and the words."""
+    def read(self, bar: ProgressBar) -> VectorTable:
+        """Check the header and the words, and read the vectors of words and of n-grams."""
         with self.file.open() as file:
             stream = _Stream(file, bar)
-            self._header = header = _read_header(stream)
-            scan = Scan(header.dimension, buckets=header.buckets)
+            header = _read_header(stream)
             words: dict[str, None] = {}
-            counts = array("q")
+            counts, usable, skipped = array("q"), bytearray(), array("q")
             for _ in range(header.words):
                 position, raw = stream.position, stream.word()
                 count, label = stream.unpack("qb")
@@ -78,16 +74,15 @@ class FastTextReader(Reader, name="fasttext"):
                 if count < 1:
                     stream.fail(f"has a word with the count {count}", position)
                 word, problem = self.decode(raw)
-                problem = problem or (REPEATED if word in words else None)
+                problem = problem or ("repeats the word of an earlier row" if word in words else "")
                 if problem and not self.options.skip:
                     raise self.fail(position, problem)
-                usable = not problem and len(words) < (self.options.limit or header.words)
-                if usable:
+                usable.append(not problem and len(words) < (self.options.limit or header.words))
+                if usable[-1]:
                     words[word] = None
                     counts.append(count)
                 elif problem:
-                    scan.skipped.append(position)
-                scan.mask.append(usable)
+                    skipped.append(position)
             if header.new and (header.pruned > 0 or any(stream.take(1))):
                 stream.fail("is quantized (.ftz); import the original .bin")
             if not words:
@@ -95,19 +90,9 @@ class FastTextReader(Reader, name="fasttext"):
             shape = stream.unpack("qq")
             if shape != (header.words + header.buckets, header.dimension):
                 stream.fail(f"has {shape[0]} vectors of dimension {shape[1]}, unlike its header")
-            self._start = stream.position
-        scan.words, scan.counts = list(words), np.array(counts, np.int64)
-        return scan
-
-    def rows(self, scan: Scan, bar: ProgressBar) -> tuple[Rows, Subwords | None]:
-        """Return the vectors of the words that are kept, and those of the n-grams."""
-        header = self._header
-        vectors = np.empty((len(scan.words), header.dimension), np.float32)
-        ngrams = np.empty((header.buckets, header.dimension), np.float32)
-        with self.file.open() as file:
-            stream = _Stream(file, bar)
-            stream.skip(self._start)
-            stream.read_rows(vectors, np.frombuffer(scan.mask, np.bool_))
+            vectors = np.empty((len(words), header.dimension), np.float32)
+            ngrams = np.empty((header.buckets, header.dimension), np.float32)
+            stream.read_rows(vectors, np.frombuffer(usable, np.bool_))
             stream.read_rows(ngrams, np.ones(header.buckets, np.bool_), header.words)
             # Only training needs the second table, but a truncated file may end within it.
             if header.new:
@@ -115,15 +100,16 @@ class FastTextReader(Reader, name="fasttext"):
             count, width = stream.unpack("qq")
             if count < 0 or width < 0:
                 stream.fail("has a second table of invalid size")
-            stream.skip(4 * count * width)
+            for rest in range(4 * count * width, 0, -BLOCK):
+                stream.take(min(rest, BLOCK))
             if not stream.ended:
                 stream.fail("continues after its last table")
-        shortest, subwords = max(header.min_n, 1), None
+        shortest, subwords, dtype = max(header.min_n, 1), None, self.options.dtype
         if header.buckets and shortest <= header.max_n:
-            subwords = Subwords(ngrams, shortest, header.max_n)
-            _add_ngrams(vectors, scan.tagged or scan.words, subwords)
-            subwords = Subwords(convert(ngrams, self.options.dtype), shortest, header.max_n)
-        return convert(vectors, self.options.dtype), subwords
+            _add_ngrams(vectors, [*words], Subwords(ngrams, shortest, header.max_n))
+            subwords = Subwords(convert(ngrams, dtype), shortest, header.max_n)
+        of_words = np.array(counts, np.int64)
+        return VectorTable([*words], convert(vectors, dtype), of_words, subwords, skipped)
 
 
 def _add_ngrams(vectors: NDArray[np.float32], words: Sequence[str], subwords: Subwords) -> None:
@@ -189,11 +175,6 @@ class _Stream:
             self._fill()
         self._start += count
         return self._buffer[self._start - count : self._start]
-
-    def skip(self, count: int) -> None:
-        """Read bytes without returning them."""
-        for rest in range(count, 0, -BLOCK):
-            self.take(min(rest, BLOCK))
 
     def unpack(self, codes: str) -> tuple[int, ...]:
         """Read little-endian numbers; `codes` are format characters of `struct`."""

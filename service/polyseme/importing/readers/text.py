@@ -36,13 +36,12 @@ class TextReader(RowReader, name="word2vec-text"):
     has_header = True
 
     @classmethod
-    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+    def recognizes(cls, _: bytes, text: bytes) -> bool:
         """Return whether one of the first two lines has a word and values.
 
         If control characters follow a header, the line needs all values: a line of binary values
         may end with a number.
         """
-        text = as_utf8(head, options)
         header = HEADER.match(text)
         lines = re.split(rb"[\r\n]+", text[header.end() if header else 0 :][: 1 << 20].strip())
         count = max(Line.of(line, one).count for line in lines[:2] for one in (POINT, COMMA))
@@ -52,7 +51,6 @@ class TextReader(RowReader, name="word2vec-text"):
     def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
         """Create a reader; a file with a byte order mark, or in UTF-16 or UTF-32, becomes UTF-8."""
         super().__init__(file, options, as_utf8(head, options))
-        self.checks_values = options.skip  # otherwise the second pass does
         self._complete = len(head) < HEAD_BYTES
         self._recoding = encoding_of(head, options)
         self._newline = b"\r" if b"\n" not in self.head and b"\r" in self.head else b"\n"
