@@ -98,7 +98,7 @@ class RowLookup(Protocol):
 
     @property
     def has_compounds(self) -> bool:
-        """Whether an entry may consist of several `words`, such as `C++`."""
+        """Whether an entry may consist of several words, such as `C++`."""
 
     def row(self, word: str) -> int | None:
         """Return the row of a word exactly as spelled, None if it is not in the vocabulary."""
@@ -279,7 +279,7 @@ def visible(text: str) -> tuple[str, Sequence[int] | None]:
     return ("".join(parts), offsets) if end else (text, None)
 
 
-def words(text: str) -> Iterator[Span]:
+def word_spans(text: str) -> Iterator[Span]:
     """Yield (start, end) of each word, in code points.
 
     Only white space and invisible code points are between words. Contractions, hyphenated words,
@@ -294,9 +294,9 @@ def words(text: str) -> Iterator[Span]:
 
 
 def words_of(text: Text) -> Sequence[str]:
-    """Return the `words` of a string, or a list of words unchanged."""
+    """Return the words of a string, or a list of words unchanged."""
     if isinstance(text, str):
-        return [text[start:end] for start, end in words(text)]
+        return [text[start:end] for start, end in word_spans(text)]
     return text
 
 
@@ -481,8 +481,8 @@ def _last_form(text: str, *, exact: bool) -> str:
 
 
 def is_compound(entry: str) -> bool:
-    """Return whether an entry consists of several `words`, such as `C++`."""
-    return not entry.isalnum() and len(list(islice(words(entry), 2))) > 1
+    """Return whether an entry consists of several words, such as `C++`."""
+    return not entry.isalnum() and len(list(islice(word_spans(entry), 2))) > 1
 
 
 def has_spellings(entry: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import Tokenizer, no_subwords, words
+from polyseme.tokenizer import Tokenizer, no_subwords, word_spans
 from tests.tokenizer.vocabularies import (
     GAP,
     PROPERTY,
@@ -50,10 +50,10 @@ def test_chunks_and_words_have_the_same_white_space():
     characters = list(map(chr, range(sys.maxunicode + 1)))
     space = "".join(one for one in characters if not one.split())
     assert len(space) > 20
-    assert not list(words(space))
+    assert not list(word_spans(space))
     reached = 0
     other = "".join(one for one in characters if one.split())
-    for start, end in words(other):
+    for start, end in word_spans(other):
         assert GAP.fullmatch(other, reached, start)
         reached = end
     assert reached == len(other)

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import Tokenizer, resolve, words
+from polyseme.tokenizer import Tokenizer, resolve, word_spans
 from tests.tokenizer.vocabularies import (
     AWKWARD,
     GAP,
     PROPERTY,
     Vocabulary,
     resolve_all,
+    spans_of_words,
     texts,
     texts_with_vocabularies,
     tokenize,
     unbroken,
-    word_spans,
 )
 
 cases = st.sampled_from(["auto", "exact", "lower"])
@@ -43,10 +43,10 @@ def test_tokens_slice_back_from_the_text_and_have_an_entry_or_none(both, case):
 def test_a_known_word_is_not_split(both, case):
     text, vocabulary = both
     tokens = tokenize(text, vocabulary, case)
-    for start, end in word_spans(text, tokens):
+    for start, end in spans_of_words(text, tokens):
         inside = [t for t in tokens if start <= t.start < end]
-        if (start, end) not in words(text):
-            assert any(t.row is not None and len(list(words(t.text))) > 1 for t in inside)
+        if (start, end) not in word_spans(text):
+            assert any(t.row is not None and len(list(word_spans(t.text))) > 1 for t in inside)
             continue
         whole = resolve(text[start:end], vocabulary, case)._replace(start=start, end=end)
         if whole.row is not None:
@@ -59,7 +59,7 @@ def test_a_known_word_is_not_split(both, case):
 @given(texts, cases)
 def test_without_a_vocabulary_words_stay_whole_and_unknown(text, case):
     tokens = tokenize(text, Vocabulary(), case)
-    assert [(t.start, t.end) for t in tokens] == list(words(text))
+    assert [(t.start, t.end) for t in tokens] == list(word_spans(text))
     assert {t.resolution for t in tokens} <= {"oov"}
 
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import splits, words
+from polyseme.tokenizer import splits, word_spans
 from tests.tokenizer.vocabularies import AWKWARD, GAP, PROPERTY, texts, unbroken
 
 LONG = 200_000
 
 
 def word_texts(text):
-    return [text[start:end] for start, end in words(text)]
+    return [text[start:end] for start, end in word_spans(text)]
 
 
 @PROPERTY
@@ -21,7 +21,7 @@ def word_texts(text):
 @example("\x1ca\x1db https://a.b\x1ec")
 def test_words_are_in_order_and_omit_only_what_is_invisible(text):
     reached = 0
-    for start, end in words(text):
+    for start, end in word_spans(text):
         assert reached <= start < end <= len(text)
         assert GAP.fullmatch(text, reached, start)
         assert not any(map(str.isspace, text[start:end]))
@@ -32,8 +32,8 @@ def test_words_are_in_order_and_omit_only_what_is_invisible(text):
 @PROPERTY
 @given(texts, texts, st.sampled_from([" ", "\n", "\u3000"]))
 def test_words_do_not_depend_on_text_beyond_white_space(left, right, gap):
-    moved = [(start + len(left) + 1, end + len(left) + 1) for start, end in words(right)]
-    assert list(words(left + gap + right)) == [*words(left), *moved]
+    moved = [(start + len(left) + 1, end + len(left) + 1) for start, end in word_spans(right)]
+    assert list(word_spans(left + gap + right)) == [*word_spans(left), *moved]
 
 
 @PROPERTY
@@ -147,4 +147,4 @@ HOSTILE |= {unit: unit * (LONG // len(unit)) for unit in UNITS.split()}
 @pytest.mark.parametrize("name", HOSTILE)
 def test_long_hostile_text_is_split_in_linear_time(name):
     # A pattern that takes quadratic time would not finish.
-    assert sum(end - start for start, end in words(HOSTILE[name])) > LONG / 2
+    assert sum(end - start for start, end in word_spans(HOSTILE[name])) > LONG / 2

@@ -24,8 +24,8 @@ from polyseme.tokenizer import (
     Tokenized,
     Tokenizer,
     is_unsegmented,
+    word_spans,
 )
-from polyseme.tokenizer import words as word_spans
 
 PathOfText: TypeAlias = Callable[[int], FieldPath]
 """Returns the path of a text in a request by its index among the texts."""
