@@ -10,7 +10,7 @@ from pathlib import Path
 import regex
 from tqdm import tqdm
 
-from polyseme.tokenizer import splits, word_spans
+from polyseme.words import splits, word_spans
 from polyseme_lab.files import read_lines
 
 VOCABULARY = 100_000

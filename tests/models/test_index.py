@@ -22,7 +22,8 @@ from polyseme.models.vocabulary import (
     check_index,
     count_lines,
 )
-from polyseme.tokenizer import forms, has_spellings, spelling_key, spellings
+from polyseme.spellings import forms, spelling_key, spellings
+from polyseme.words import has_spellings
 from tests.models.damage import (
     INDEX,
     VOCABULARY,

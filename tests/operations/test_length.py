@@ -11,7 +11,7 @@ from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, toke
 from polyseme.operations.limits import Limits
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
-from polyseme.tokenizer import MAX_WORD_LENGTH
+from polyseme.spellings import MAX_WORD_LENGTH
 from tests.operations.calls import (
     ask,
     compare_occurrences,

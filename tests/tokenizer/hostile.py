@@ -3,7 +3,7 @@
 import unicodedata
 from types import SimpleNamespace
 
-from polyseme import tokenizer
+from polyseme import spellings, tokenizer
 
 
 def repeated(unit):
@@ -95,8 +95,8 @@ class Work:
         self.longest = 0
         """the longest text that was normalized, looked up or composed"""
         self._resolve = tokenizer.resolve
-        functions = {"normalize": self._normalize, "is_normalized": self._is_normalized}
-        monkeypatch.setattr(tokenizer, "unicodedata", SimpleNamespace(**functions))
+        functions = SimpleNamespace(normalize=self._normalize)
+        monkeypatch.setattr(spellings, "unicodedata", functions)
         monkeypatch.setattr(tokenizer, "resolve", self._count_token)
 
     def _normalize(self, form, text):
@@ -104,9 +104,6 @@ class Work:
         self.normalized += len(text) ** 2
         self.longest = max(self.longest, len(text))
         return unicodedata.normalize(form, text)
-
-    def _is_normalized(self, form, text):
-        return text == self._normalize(form, text)
 
     def _count_token(self, *arguments, **options):
         self.tokens += 1
@@ -131,4 +128,4 @@ class Work:
 
     def total(self):
         """All work so far."""
-        return self.normalized / tokenizer.MAX_WORD_LENGTH + self.looked_up + self.composed
+        return self.normalized / spellings.MAX_WORD_LENGTH + self.looked_up + self.composed

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import Tokenizer, word_spans
+from polyseme.tokenizer import Tokenizer
+from polyseme.words import word_spans
 from tests.tokenizer.vocabularies import PROPERTY, texts, tokenize
 
 ENTRIES = """

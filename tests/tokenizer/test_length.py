@@ -2,7 +2,8 @@
 
 import pytest
 
-from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenizer, resolve, spellings
+from polyseme.spellings import MAX_WORD_LENGTH, spellings
+from polyseme.tokenizer import Tokenizer, resolve
 from tests.tokenizer.hostile import TEXTS, Work
 from tests.tokenizer.vocabularies import Vocabulary, resolve_all, tokenize
 

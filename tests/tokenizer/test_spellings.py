@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import polyseme
 from polyseme.client import LocalModel
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import FORMS, NUMBER_FORMS, Tokenizer, resolve
+from polyseme.spellings import FORMS, NUMBER_FORMS
+from polyseme.tokenizer import Tokenizer, resolve
 from tests.pages import section
 from tests.tokenizer.vocabularies import PROPERTY, resolve_all, tokenize
 

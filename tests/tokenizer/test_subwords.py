@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import is_unspaced, word_spans
+from polyseme.words import is_unspaced, word_spans
 from tests.tokenizer.vocabularies import (
     PROPERTY,
     Vocabulary,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import Tokenizer, resolve, word_spans
+from polyseme.tokenizer import Tokenizer, resolve
+from polyseme.words import word_spans
 from tests.tokenizer.vocabularies import (
     AWKWARD,
     GAP,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import splits, word_spans
+from polyseme.words import splits, word_spans
 from tests.tokenizer.vocabularies import AWKWARD, GAP, PROPERTY, texts, unbroken
 
 LONG = 200_000

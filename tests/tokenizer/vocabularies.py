@@ -4,15 +4,9 @@ import regex
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import (
-    Tokenized,
-    _Lexer,
-    has_spellings,
-    is_compound,
-    no_subwords,
-    spelling_key,
-    word_spans,
-)
+from polyseme.spellings import spelling_key
+from polyseme.tokenizer import Tokenized, _Lexer, no_subwords
+from polyseme.words import has_spellings, is_compound, word_spans
 
 PROPERTY = settings(
     deadline=None,

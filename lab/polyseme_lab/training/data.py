@@ -13,7 +13,8 @@ from polyseme.engine.arrays import Integers
 from polyseme.errors import counted, listed
 from polyseme.models.model import Model
 from polyseme.progress import Progress
-from polyseme.tokenizer import ResolvedToken, Tokenizer, word_spans
+from polyseme.tokenizer import ResolvedToken, Tokenizer
+from polyseme.words import word_spans
 from polyseme_lab.files import sha256
 from polyseme_lab.training.config import TrainingConfig
 from polyseme_lab.training.corpus import (
