@@ -4,14 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from polyseme.tokenizer import words_of
 from polyseme.words import splits, word_spans
 from tests.tokenizer.vocabularies import AWKWARD, GAP, PROPERTY, texts, unbroken
 
 LONG = 200_000
-
-
-def word_texts(text):
-    return [text[start:end] for start, end in word_spans(text)]
 
 
 @PROPERTY
@@ -71,8 +68,8 @@ naïve nai\u0308ve Straße İstanbul ﬁne 𝔘𝔫𝔦𝔠𝔬𝔡𝔢
 
 @pytest.mark.parametrize("word", WHOLE.split())
 def test_a_word_is_not_split(word):
-    assert word_texts(word) == [word]
-    assert word_texts(f"({word} )")[1:-1] == [word]
+    assert words_of(word) == [word]
+    assert words_of(f"({word} )")[1:-1] == [word]
 
 
 SPLIT = """
@@ -116,7 +113,7 @@ hi | 👋🏽 | there
 
 @pytest.mark.parametrize("line", SPLIT.strip().splitlines())
 def test_a_text_is_split_into_words(line):
-    assert word_texts(line.replace(" | ", "")) == line.replace("|", " ").split()
+    assert words_of(line.replace(" | ", "")) == line.replace("|", " ").split()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +126,7 @@ def test_a_text_is_split_into_words(line):
     ],
 )
 def test_white_space_and_invisible_code_points_are_not_words(text, expected):
-    assert word_texts(text) == expected
+    assert words_of(text) == expected
 
 
 HOSTILE = {
