@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.senses import clustering
 from polyseme.senses.clustering import (
-    DECISION,
     DEFAULT_RULE,
     FURTHER,
     MAX_CLUSTERED,
@@ -115,6 +114,7 @@ def test_the_statistics_of_clusters_by_hand():
     labels = np.repeat([0, 1], [20, 10])
     assert statistics(np.eye(2)[labels], labels) == pytest.approx([0, 1 / 3])
     assert statistics(np.eye(2)[labels * 0], labels) == pytest.approx([1, 1 / 3])
+    assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
     single = np.repeat([0, 1], [19, 1])
     assert statistics(np.eye(2)[single], single) == pytest.approx([1, 1 / 20])
 
@@ -167,17 +167,6 @@ def test_points_of_one_group_are_one_cluster():
     assert len(found.centroids) == 1 and not found.labels.any()
     assert found.confidence.tolist() == [1] * 80
     assert found.separation == 0
-
-
-def test_the_probability_follows_from_the_log_odds_and_the_decision():
-    assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
-    for seed in range(5):
-        points, _ = groups((30, 30), spread=0.4, seed=seed)
-        unit_points = points / np.linalg.norm(points, axis=1, keepdims=True)
-        odds = log_odds(two_cluster_statistics(unit_points), (0.4, -2, 0)) + DECISION
-        found = divide(points, rule=(0.4, -2, 0))
-        assert found.several == pytest.approx(1 / (1 + math.exp(-odds)))
-        assert (len(found.chosen.centroids) > 1) == (found.several > 1 / 3)
 
 
 @pytest.mark.parametrize("odds", [-0.02, 0.02])
