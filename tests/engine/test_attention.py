@@ -47,12 +47,6 @@ def test_softmax_of_scores_of_any_size(dtype, peak, sign):
     assert masked[1].tolist() == [1, 0, 0]
 
 
-def test_softmax_works_along_the_last_axis():
-    # Rows 1 : 1 : 2 and 1 : 4 : 5.
-    scores = np.log(np.array([[[1.0, 1.0, 2.0], [1.0, 4.0, 5.0]]]))
-    assert_close(softmax(scores), [[[0.25, 0.25, 0.5], [0.1, 0.4, 0.5]]])
-
-
 def test_relative_bias_of_rows_in_the_middle_of_a_sentence():
     # R = 1, table (-1: 7, 0: 8, +1: 9). Rows 1 and 2 of four; entry (i, j) goes by j - i.
     table = np.array([[7.0, 8.0, 9.0]])

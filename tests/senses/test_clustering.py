@@ -211,8 +211,8 @@ def test_the_confidence_is_the_softmax_of_the_cosines(cosines, confidence):
     centroids = np.eye(6, 7, 1)
     centroids *= np.sqrt(1 - np.square(cosines))[:, None]
     centroids[:, 0] = cosines
-    assigned = clustering.assign(np.eye(1, 7), centroids)
-    assert assigned.labels.tolist() == [0] and assigned.cosines[0] == pytest.approx(cosines[0])
+    labels, (share,), (cosine,) = clustering.assign(np.eye(1, 7), centroids)
+    assert labels.tolist() == [0] and cosine == pytest.approx(cosines[0])
     weights = [math.exp(one / 0.1) for one in cosines]
-    assert assigned.confidence[0] == pytest.approx(weights[0] / sum(weights))
-    assert round(float(assigned.confidence[0]), 2) == confidence
+    assert share == pytest.approx(weights[0] / sum(weights))
+    assert round(float(share), 2) == confidence

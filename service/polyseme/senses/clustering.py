@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,23 +154,15 @@ def _clusters(points: Floats, sample: NDArray[np.int64], labels: NDArray[np.int6
     return Clusters(rank[nearest], centroids[order], confidence, own, separation)
 
 
-class Assigned(NamedTuple):
-    """The nearest cluster of each of m vectors."""
+def assign(vectors: Floats, centroids: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Return the nearest cluster of each vector, the confidence, and the cosine with the centroid.
 
-    labels: NDArray[np.int64]
-    """[m]"""
-    confidence: Floats
-    """[m], from 0 to 1"""
-    cosines: Floats
-    """[m], with the centroid"""
-
-
-def assign(vectors: Floats, centroids: Floats) -> Assigned:
-    """Return the nearest cluster of each vector. [m, d], [k, d]"""
+    [m, d], [k, d] -> [m], [m], [m]
+    """
     cosines = unit(vectors.astype(np.float64)) @ centroids.T
     nearest = cosines.argmax(axis=1)
     own = cosines[np.arange(len(cosines)), nearest]
-    return Assigned(nearest, _confidence(cosines, nearest), own)
+    return nearest, _confidence(cosines, nearest), own
 
 
 def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:

@@ -264,7 +264,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         tokens = [sentence.tokens for sentence in sentences]
         encoded = encode_occurrences(model, tokens, positions)
         if request.occurrences is not None:
-            word = encoded[of_texts.index(0)].token.text
+            word = encoded[0].token.text
         # The order of the texts would set that of the sums, and the centers that clustering starts
         # from: occurrences are clustered in the order of their words instead.
         spelled = ["\n".join(token.text for token in of_sentence) for of_sentence in tokens]

@@ -343,12 +343,12 @@ def apply_senses(
         return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
     with stage("attention"):
         rows = surround(model, [sentence.words for sentence in sentences], positions)
-        assigned = assign(project(rows, projection), centroids)
+        labels, confidence, cosines = assign(project(rows, projection), centroids)
     thresholds = np.array([sense.threshold for sense in inventory.senses])
-    unsure = assigned.cosines < thresholds[assigned.labels]
+    unsure = cosines < thresholds[labels]
     spans = zip((one.tokens for one in sentences), positions, strict=True)
     tokens = (of_sentence[i] for of_sentence, at in spans for i in at)
-    columns = [one.tolist() for one in (assigned.labels, assigned.confidence.round(4), unsure)]
+    columns = [one.tolist() for one in (labels, confidence.round(4), unsure)]
     occurrences = [
         AppliedOccurrence(text, token.start, token.end, i, inventory.senses[i].label, *rest)
         for text, token, i, *rest in zip(texts, tokens, *columns, indices, strict=True)
