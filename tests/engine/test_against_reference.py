@@ -92,6 +92,18 @@ def test_contributions_agree_with_reference_and_sum_to_one(seed):
         np.testing.assert_allclose(shares.sum(axis=1), nonzero, atol=2e-4 * large)
 
 
+@pytest.mark.parametrize("seed", SEEDS[:20])
+def test_share_is_that_of_the_last_residual(seed):
+    case = random_case(seed)
+    *others, last = case.layers
+    last = replace(last, residual=replace(last.residual, share=0.3))
+    expected = contextualize(case.sentence, [*others, last], ["contributions"])
+    found = contextualize(case.sentence, case.layers, ["contributions"], share=0.3)
+    assert np.array_equal(found.contextual, expected.contextual)
+    for record, other in zip(found.records, expected.records, strict=True):
+        assert np.array_equal(record["contributions"], other["contributions"])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_float64_trace_agrees_with_reference(seed):
     case, expected = case_and_expected(seed)

@@ -47,6 +47,13 @@ def test_softmax_of_scores_of_any_size(dtype, peak, sign):
     assert masked[1].tolist() == [1, 0, 0]
 
 
+@pytest.mark.parametrize("size", [-110, 110])
+@np.errstate(all="ignore")
+def test_softmax_of_a_row_that_is_out_of_range_beside_another(size):
+    scores = np.array([[size, size, size + math.log(2)], [0, 0, 0]], np.float32)
+    np.testing.assert_allclose(softmax(scores), [[0.25, 0.25, 0.5], [1 / 3] * 3], rtol=1e-4)
+
+
 def test_relative_bias_of_rows_in_the_middle_of_a_sentence():
     # R = 1, table (-1: 7, 0: 8, +1: 9). Rows 1 and 2 of four; entry (i, j) goes by j - i.
     table = np.array([[7.0, 8.0, 9.0]])

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays, sinusoids
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from tests.engine.cases import normal, projection, random_layer, random_sentence
+from tests.engine.cases import normal, random_layer, random_sentence
+from tests.tiny import full_layer
 
 EDGES = [1, 2, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 1]
 RECORDED = ["queries", "keys", "values", "scores", "weights", "contributions"]
@@ -24,18 +25,8 @@ def bits(array):
 
 def layer_and_sentence(n, seed=0, d=50):
     """A layer with every part of attention, because each could depend on other sentences."""
-    rng = np.random.default_rng([seed, n])
-    heads, k, v = 2, 7, 11
-    layer = Layer(
-        heads,
-        projection(rng, d, heads * k),
-        projection(rng, d, heads * k),
-        projection(rng, d, heads * v),
-        projection(rng, heads * v, d),
-        Scoring(True, "other-words", normal(rng, heads, 11), True, normal(rng, heads)),
-        Residual("unit", 0.7, 0.3),
-    )
-    return layer, random_sentence(rng, n, d, unknown=0.1)
+    layer = full_layer(seed, d, heads=2, k=7, v=11, residual=Residual("unit", 0.7, 0.3))
+    return layer, random_sentence(np.random.default_rng([seed, n]), n, d, unknown=0.1)
 
 
 @pytest.mark.parametrize("n", EDGES)

@@ -148,6 +148,7 @@ def test_the_pieces_of_a_word_have_offsets():
         ("#Apple", ["Apple", "apple"], "Apple", "exact"),
         ("#Apple", ["#apple", "Apple"], "#apple", "lower"),
         ("#qzx", ["#"], None, "oov"),
+        ("#銀行", ["銀", "行", "銀行"], "銀行", "exact"),
         ("5km", ["5", "km"], "km", "exact"),
         ("5km", ["5km", "km"], "5km", "exact"),
         ("5KM", ["km"], "km", "lower"),

@@ -120,6 +120,7 @@ def test_a_text_is_split_into_words(line):
     ("text", "expected"),
     [
         *((text, []) for text in ("", " ", "\n\t \u3000\xa0\u2028\x85")),
+        ([" a b"], [" a b"]),  # the words of a list
         ("a\u200bb", ["a", "b"]),
         ("\ufeffa\xadb\x00 \u200e \u200dc.", ["a\xadb", "c", "."]),
         ("می\u200cرود \u200cرود\u200c", ["می\u200cرود", "رود"]),
