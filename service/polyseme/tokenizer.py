@@ -293,8 +293,8 @@ class _Lexer:
 
     def may_be_entry(self, text: str) -> bool:
         """Return whether a text of several words may be in the vocabulary."""
-        numbers = number_forms(text, hides_digits=self.vocabulary.hides_digits)
-        return any(self.vocabulary.candidates(spelling_key(one)) for one in (text, *numbers))
+        others = number_forms(text, hides_digits=self.vocabulary.hides_digits)
+        return any(self.vocabulary.candidates(spelling_key(one)) for one in (text, *others))
 
     def split_or_compose(self, whole: ResolvedToken) -> list[ResolvedToken]:
         """Return the tokens of a word that is not in the vocabulary and not too long.
