@@ -1,13 +1,9 @@
 """A sentence gets the same bits in any batch and memory layout, with little memory."""
 
-import hashlib
-import multiprocessing
 import tracemalloc
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays, sinusoids
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
@@ -97,22 +93,6 @@ def test_the_layout_of_memory_changes_no_bit(layout):
         other = sentence._replace(vectors=layout(sentence.vectors))
         expected = bits(contextualize(sentence, [layer]).contextual)
         assert np.array_equal(bits(contextualize(other, [layer]).contextual), expected)
-
-
-def digests(lengths):
-    """The SHA-256 of the contextual vectors of a sentence of each length."""
-    found = []
-    # One BLAS thread as in the service, because two threads sum in another order.
-    with threadpool_limits(1, "blas"):
-        for n in lengths:
-            layer, sentence = layer_and_sentence(n)
-            found.append(hashlib.sha256(contextualize(sentence, [layer]).contextual).hexdigest())
-    return found
-
-
-def test_other_processes_give_the_same_bits():
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(digests, EDGES[::-1]).result()[::-1] == digests(EDGES)
 
 
 @pytest.mark.parametrize("d", [7, 100])

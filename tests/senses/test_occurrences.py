@@ -121,17 +121,6 @@ def test_what_the_words_say_sums_to_the_product_with_the_context(tmp_path, outpu
     assert alone[0] == pytest.approx(0) and alone[1] != 0
 
 
-def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
-    stored = read_model(write_tiny(tmp_path / "stored", senses=estimate_projection))
-    old = tiny_model(tmp_path)
-    assert stored.senses is not None and old.senses is None
-    found = [senses_in(one, "bank", TEXTS, senses=2, inventory=True) for one in (stored, old)]
-    inventories = [one.inventory for one in found]
-    assert found[0] == replace(found[1], model="stored", inventory=inventories[0])
-    for one, other in zip(*(each.senses for each in inventories), strict=True):
-        assert np.array_equal(one.centroid, other.centroid)
-
-
 def test_random_sentences_give_the_mean_and_the_whitening(tmp_path):
     # A word without a vector attends to all words equally, so its context is their mean.
     drawn = np.random.default_rng(5).integers(0, len(WORDS), (20_000, 20))
