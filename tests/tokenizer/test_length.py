@@ -86,6 +86,7 @@ def test_a_word_of_the_maximum_length_is_found_split_and_composed(case):
     ligatures = "\ufb03" * MAX_WORD_LENGTH  # the length is that of the word as written
     found = tokenize(ligatures, Vocabulary("FFI" * MAX_WORD_LENGTH), case)[0].resolution
     assert found == ("upper" if case == "auto" else "oov")
+    assert tokenize(ligatures, Vocabulary("ffi" * MAX_WORD_LENGTH), case)[0].row is None
     chain = "ox-" * (MAX_WORD_LENGTH // 3)
     assert len(tokenize(chain, Vocabulary("ox", "-"), case)) == 2 * (MAX_WORD_LENGTH // 3)
 

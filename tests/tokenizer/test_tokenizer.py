@@ -37,6 +37,17 @@ def test_texts_have_the_same_tokens_with_and_without_the_cache(both, other, comp
             assert tokenizer.look_up(words, case) == resolved
 
 
+CHUNKS = """
+bank. bank.. bank... bank., bank?!. (bank) (bank. "bank", (bank-river) !bank ((bank .bank ,didn't.
+"""
+
+
+@pytest.mark.parametrize("chunk", CHUNKS.split())
+def test_a_word_in_punctuation_has_the_same_tokens_without_the_cache(chunk):
+    vocabulary = Vocabulary("bank", "river", "-", "did", "n't", *'.,()"!?', "..", "...")
+    assert Tokenizer(vocabulary).tokens(chunk) == tokenize(chunk, vocabulary)
+
+
 def test_chunks_and_words_have_the_same_white_space():
     characters = list(map(chr, range(sys.maxunicode + 1)))
     space = "".join(one for one in characters if not one.split())
