@@ -48,7 +48,7 @@ WAYS = {
     "senses of occurrences": senses_of,
 }
 NAMES = [
-    *("marks in descending order", "words of such marks", "Hangul jamo", "chain of dots"),
+    *("marks in descending order", "words of such marks", "Hangul jamo", "dots"),
     *("contractions", "words of digits and letters", "joined emoji", "one letter", "surrogates"),
     *("ligatures that grow in upper case", "letters in white space", "one sign with marks"),
 ]

@@ -73,7 +73,7 @@ TEXTS = {
     "kana with marks": repeated("か\u3099"),
     "Thai": repeated("กิ"),
     "Han and digits": repeated("鑄1"),
-    **{f"one word of {name}": repeated(unit) for name, unit in UNITS.items()},
+    **{name: repeated(unit) for name, unit in UNITS.items()},
     **{f"words of {name}": in_words(unit) for name, unit in UNITS.items()},
 }
 
