@@ -16,7 +16,14 @@ CATALOG = "operations.catalog"
 """The operations and the senses, for routes, clients and the OpenAPI document."""
 LAYERS = (
     *("caches api_keys atomic_files processes terminal validation engine single_thread",),
-    *("tokenizer errors progress", "models sentences", "operations", "senses"),
+    *(
+        "spellings",
+        "words",
+        "tokenizer errors progress",
+        "models sentences",
+        "operations",
+        "senses",
+    ),
     *(CATALOG, "settings importing", "http client", "arrow", "bulk integrations", "__init__"),
     *("cli", "__main__"),
 )

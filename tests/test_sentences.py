@@ -23,7 +23,7 @@ def sentences(text, language="en"):
     ("language", "expected"),
     [
         ("de", ["Er traf Dr. Müller am 3. Oktober 1990 in der Bank, z. B. um Geld gem. § 5."]),
-        ("de", ["Er kam am 3. Oktober.", "Sie ging."]),
+        ("de", ["Er kam am 23. Oktober.", "Sie ging."]),
         ("en", ["On Oct. 3 he met Dr. J. Miller, e.g. to get approx. 5 dollars.", "He left."]),
         ("en", ["“Really?” she asked.", "“Yes!”", "It rained... a lot."]),
         ("ru", ["Он родился в 1990 г. в г. Москве.", "Потом уехал!"]),

@@ -49,7 +49,7 @@ from polyseme.models.writer import rewrite_model
 from polyseme.senses.clustering import DECISION, two_cluster_statistics
 from polyseme.senses.fit import fit_discriminant, similar_pairs
 from polyseme.senses.occurrences import project, surround
-from polyseme.tokenizer import words as word_spans
+from polyseme.words import word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
 from polyseme_lab.files import read_archive, read_lines

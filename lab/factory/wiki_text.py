@@ -10,7 +10,7 @@ from pathlib import Path
 import regex
 from tqdm import tqdm
 
-from polyseme.tokenizer import splits, words
+from polyseme.words import splits, word_spans
 from polyseme_lab.files import read_lines
 
 VOCABULARY = 100_000
@@ -40,7 +40,7 @@ def tokens(paragraph: str) -> list[str]:
     Markup such as `formula_12` is dropped.
     """
     pieces: list[str] = []
-    for start, end in words(paragraph):
+    for start, end in word_spans(paragraph):
         word = paragraph[start:end].replace("’", "'")
         if _MARKUP.fullmatch(word):
             continue

@@ -45,7 +45,8 @@ from polyseme.senses.inventory import (
     load_inventory,
 )
 from polyseme.settings import BUNDLED, Settings
-from polyseme.tokenizer import Case, ResolvedToken, Text, Tokenized
+from polyseme.spellings import Case
+from polyseme.tokenizer import ResolvedToken, Text, Tokenized
 
 try:
     import pyarrow as pa

@@ -5,7 +5,6 @@ expressions where they are clearer.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,22 +25,13 @@ def assert_close(actual, expected, tolerance, label=""):
     assert difference <= allowed, f"{label}: off by {difference:.3g}, allowed are {allowed:.3g}"
 
 
-@dataclass
-class Steps:
-    """The intermediate arrays of one layer."""
-
-    arrays: dict
-    contextual: np.ndarray
-
-
 def run_stack(sentence, layers):
-    """Run all layers over a sentence; return one Steps for each."""
+    """The intermediate arrays of each layer by the names of the trace, over a sentence."""
     x = wide(sentence.vectors)
     results = []
     for layer in layers:
-        steps = run_layer(x, sentence, layer)
-        results.append(steps)
-        x = steps.contextual
+        results.append(run_layer(x, sentence, layer))
+        x = results[-1]["contextual"]
     return results
 
 
@@ -50,7 +40,7 @@ def wide(array):
 
 
 def run_layer(x, sentence, layer):
-    """Run one layer. [n, d] -> Steps, with the names of the trace"""
+    """Run one layer. [n, d]"""
     arrays = {"embeddings": x}
     start = x
     if layer.norm == "before" and layer.attention_norm is not None:
@@ -59,9 +49,7 @@ def run_layer(x, sentence, layer):
     heads = arrays["context"]
     joined = np.concatenate([heads[a] for a in range(layer.heads)], axis=1)
     output = arrays["output"] = project(joined, layer.output)
-    x, before = combine(x, output, layer.residual), x
-    arrays["residual"] = x
-    arrays["contributions"] = contributions(before, arrays, layer)
+    x = arrays["residual"] = combine(x, output, layer.residual)
     if layer.norm == "after" and layer.attention_norm is not None:
         x = arrays["attention_norm"] = layer_norm(x, layer.attention_norm)
     if layer.feed_forward is not None:
@@ -72,7 +60,7 @@ def run_layer(x, sentence, layer):
         x = project(x, layer.final)
     if layer.skip is not None:
         x = x + np.einsum("id,de->ie", wide(sentence.vectors), wide(layer.skip))
-    return Steps(arrays, x)
+    return arrays | {"contextual": x}
 
 
 def attention(x, sentence, layer, arrays):
@@ -105,13 +93,7 @@ def project(x, projection):
 
 def heads_of(x, heads):
     """Columns 0..k-1 belong to the first head, the next k to the second. [n, h·k] -> [h, n, k]"""
-    n, columns = x.shape
-    k = columns // heads
-    assert k * heads == columns
-    split = np.zeros((heads, n, k))
-    for a in range(heads):
-        split[a] = x[:, a * k : (a + 1) * k]
-    return split
+    return np.stack(np.split(x, heads, axis=1))
 
 
 def bias_table(sentence, scoring, heads):
@@ -166,16 +148,17 @@ def combine(x, output, residual):
     for i in range(n):
         result[i] = of_length_one(output[i]) + residual.share * of_length_one(x[i])
         if np.any(result[i] != 0):
-            result[i] += residual.position_share * np.array(position_vector(i, d))
+            result[i] += residual.position_share * position_vector(i, d)
     return result
 
 
-def contributions(x, arrays, layer):
+def contributions(arrays, layer):
     """The share of each token, the residual, the position and the output bias in the sum c.
 
     The parts of c_i are written out as vectors [n + 3, d], and the share of a part w is w·c / c·c.
     """
-    residual, mixed, (n, d) = layer.residual, arrays["residual"], x.shape
+    residual, mixed, x = layer.residual, arrays["residual"], arrays["embeddings"]
+    n, d = x.shape
     weight = np.eye(arrays["weighted_values"].shape[3] * layer.heads)
     if layer.output.weight is not None:
         weight = wide(layer.output.weight)
@@ -193,7 +176,7 @@ def contributions(x, arrays, layer):
         if residual.kind == "unit":
             length = np.linalg.norm(arrays["output"][i])
             parts[[*range(n), n + 2]] /= length or 1
-            parts[n + 1] = residual.position_share * np.array(position_vector(i, d))
+            parts[n + 1] = residual.position_share * position_vector(i, d)
         square = mixed[i] @ mixed[i]
         if square:
             shares[i] = parts @ mixed[i] / square
@@ -201,26 +184,21 @@ def contributions(x, arrays, layer):
 
 
 def of_length_one(row):
-    length = math.sqrt(math.fsum(float(v) * float(v) for v in row))
+    length = math.sqrt(math.fsum(row * row))
     return row / length if length > 0 else row
 
 
 def position_vector(position, d):
     """sin and cos of position/10000^(2i/d) in turn (Vaswani et al. 2017, §3.5), of length 1."""
-    vector = []
-    for column in range(d):
-        angle = position / 10_000 ** (2 * (column // 2) / d)
-        vector.append(math.sin(angle) if column % 2 == 0 else math.cos(angle))
-    return of_length_one(np.array(vector))
+    angles = [position / 10_000 ** (2 * (column // 2) / d) for column in range(d)]
+    waves = [(math.sin, math.cos)[column % 2](angle) for column, angle in enumerate(angles)]
+    return of_length_one(np.array(waves))
 
 
 def layer_norm(x, norm):
-    result = np.zeros(x.shape)
-    for i, row in enumerate(x):
-        mean = math.fsum(row) / len(row)
-        variance = math.fsum((v - mean) ** 2 for v in row) / len(row)
-        result[i] = (row - mean) / math.sqrt(variance + norm.epsilon)
-    return result * wide(norm.gain) + wide(norm.shift)
+    centered = x - x.mean(axis=1, keepdims=True)
+    variance = (centered**2).sum(axis=1, keepdims=True) / x.shape[1]
+    return centered / np.sqrt(variance + norm.epsilon) * wide(norm.gain) + wide(norm.shift)
 
 
 def feed_forward_block(x, layer, arrays):
@@ -228,9 +206,8 @@ def feed_forward_block(x, layer, arrays):
     norm = layer.feed_forward_norm
     if layer.norm == "before" and norm is not None:
         start = arrays["feed_forward_norm"] = layer_norm(x, norm)
-    activation = {"relu": relu, "gelu": gelu}[layer.feed_forward.activation]
     inner = project(start, layer.feed_forward.inner)
-    active = np.array([[activation(v) for v in row] for row in inner]).reshape(inner.shape)
+    active = inner * (inner > 0) if layer.feed_forward.activation == "relu" else gelu(inner)
     change = arrays["feed_forward"] = project(active, layer.feed_forward.outer)
     x = x + change
     if layer.norm == "after" and norm is not None:
@@ -238,10 +215,6 @@ def feed_forward_block(x, layer, arrays):
     return x
 
 
-def relu(v):
-    return v if v > 0 else 0.0
-
-
 def gelu(v):
     """0.5·v·(1 + tanh(√(2/π)·(v + 0.044715·v³))), Hendrycks & Gimpel 2016."""
-    return 0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))
+    return 0.5 * v * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))

@@ -10,7 +10,13 @@ from polyseme.engine.attention import BLOCK
 from polyseme.engine.layers import contextualize, other_terms
 from polyseme.engine.trace import trace_layer
 from tests.engine.cases import Case, arrays_of, normal, projection, random_case, random_sentence
-from tests.engine.reference import FLOAT32_TOLERANCE, FLOAT64_TOLERANCE, assert_close, run_stack
+from tests.engine.reference import (
+    FLOAT32_TOLERANCE,
+    FLOAT64_TOLERANCE,
+    assert_close,
+    contributions,
+    run_stack,
+)
 from tests.tiny import full_layer
 
 SEEDS = range(80)
@@ -27,29 +33,25 @@ def case_and_expected(seed):
     return case, run_stack(case.sentence, case.layers)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(np.float32, FLOAT32_TOLERANCE), (np.float64, FLOAT64_TOLERANCE)]
+)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_float32_engine_agrees_with_reference(seed):
+def test_engine_agrees_with_reference(seed, dtype, tolerance):
     case, expected = case_and_expected(seed)
-    result = contextualize(case.sentence, case.layers, RECORDED)
+    sentence, layers = case.sentence, case.layers
+    if dtype == np.float64:
+        layers = [layer.astype(dtype) for layer in layers]
+        assert {array.dtype for array in arrays_of(layers)} <= {np.dtype(dtype)}
+        sentence = sentence._replace(vectors=sentence.vectors.astype(dtype))
+    result = contextualize(sentence, layers, RECORDED)
     for steps, record in zip(expected, result.records, strict=True):
         assert set(record) == set(RECORDED)
         for name in RECORDED:
-            assert record[name].dtype == np.float32
-            assert_close(record[name], steps.arrays[name], FLOAT32_TOLERANCE, name)
-    assert result.contextual.dtype == np.float32
-    assert_close(result.contextual, expected[-1].contextual, FLOAT32_TOLERANCE)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_float64_engine_agrees_with_reference(seed):
-    case, expected = case_and_expected(seed)
-    layers = [layer.astype(np.float64) for layer in case.layers]
-    assert {array.dtype for array in arrays_of(layers)} <= {np.dtype(np.float64)}
-    wide = case.sentence._replace(vectors=case.sentence.vectors.astype(np.float64))
-    result = contextualize(wide, layers, RECORDED)
-    arrays = [result.contextual, *(record[name] for record in result.records for name in RECORDED)]
-    assert {array.dtype for array in arrays} == {np.dtype(np.float64)}
-    assert_close(result.contextual, expected[-1].contextual, FLOAT64_TOLERANCE)
+            assert record[name].dtype == dtype
+            assert_close(record[name], steps[name], tolerance, name)
+    assert result.contextual.dtype == dtype
+    assert_close(result.contextual, expected[-1]["contextual"], tolerance)
 
 
 @pytest.mark.parametrize("seed", SEEDS[:20])
@@ -61,11 +63,11 @@ def test_final_projection_and_skip_agree_with_reference(seed):
     layers = [replace(layer, final=projection(rng, d, d), skip=skip) for layer in case.layers]
     found = contextualize(case.sentence, layers).contextual
     expected = run_stack(case.sentence, layers)[-1]
-    assert_close(found, expected.contextual, FLOAT32_TOLERANCE)
+    assert_close(found, expected["contextual"], FLOAT32_TOLERANCE)
     steps = {step.name: step for step in trace_layer(case.sentence, layers, len(layers) - 1)}
     for name, array in (
-        ("layer_output", expected.arrays["layer_output"]),
-        ("contextual", expected.contextual),
+        ("layer_output", expected["layer_output"]),
+        ("contextual", expected["contextual"]),
     ):
         assert_close(steps[name].values, array, FLOAT64_TOLERANCE, name)
     bias = "" if layers[-1].final.bias is None else " + bf"
@@ -79,23 +81,34 @@ def test_contributions_agree_with_reference_and_sum_to_one(seed):
     result = contextualize(case.sentence, case.layers, ["contributions", "weights"])
     terms = ["residual", "position", "bias"]
     columns = [terms.index(term) for term in other_terms(case.layers)]
-    for steps, record in zip(expected, result.records, strict=True):
+    for layer, steps, record in zip(case.layers, expected, result.records, strict=True):
         shares, n = record["contributions"], len(case.sentence.known)
-        whole = steps.arrays["contributions"]
+        whole = contributions(steps, layer)
         kept = np.concatenate([whole[:, :n], whole[:, n:][:, columns]], axis=1)
         # A sum that nearly cancels out has large shares.
         large = max(1.0, np.abs(kept).max(initial=0))
         assert_close(shares / large, kept / large, 2e-4)
-        nonzero = np.any(steps.arrays["residual"] != 0, axis=1)
+        nonzero = np.any(steps["residual"] != 0, axis=1)
         np.testing.assert_allclose(shares.sum(axis=1), nonzero, atol=2e-4 * large)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:20])
+def test_share_is_that_of_the_last_residual(seed):
+    case = random_case(seed)
+    *others, last = case.layers
+    last = replace(last, residual=replace(last.residual, share=0.3))
+    expected = contextualize(case.sentence, [*others, last], ["contributions"])
+    found = contextualize(case.sentence, case.layers, ["contributions"], share=0.3)
+    assert np.array_equal(found.contextual, expected.contextual)
+    for record, other in zip(found.records, expected.records, strict=True):
+        assert np.array_equal(record["contributions"], other["contributions"])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_float64_trace_agrees_with_reference(seed):
     case, expected = case_and_expected(seed)
     for index, (layer, reference) in enumerate(zip(case.layers, expected, strict=True)):
-        arrays = dict(reference.arrays, contextual=reference.contextual)
-        del arrays["contributions"]  # not a step
+        arrays = dict(reference)
         for step in trace_layer(case.sentence, case.layers, index):
             if step.name not in arrays:
                 continue
@@ -113,12 +126,12 @@ def test_sentence_of_a_block_or_cache_length_agrees_with_reference(n):
     case = Case(random_sentence(rng, n, 7, unknown=0.2), [layer])
     (expected,) = run_stack(case.sentence, case.layers)
     result = contextualize(case.sentence, case.layers, ["weights"])
-    assert_close(result.contextual, expected.contextual, FLOAT32_TOLERANCE)
-    assert_close(result.records[0]["weights"], expected.arrays["weights"], FLOAT32_TOLERANCE)
+    assert_close(result.contextual, expected["contextual"], FLOAT32_TOLERANCE)
+    assert_close(result.records[0]["weights"], expected["weights"], FLOAT32_TOLERANCE)
     if n in (1, BLOCK + 1):
         steps = {step.name: step.values for step in trace_layer(case.sentence, case.layers, 0)}
-        assert_close(steps["contextual"], expected.contextual, FLOAT64_TOLERANCE)
-        assert_close(steps["weights"], expected.arrays["weights"], FLOAT64_TOLERANCE)
+        assert_close(steps["contextual"], expected["contextual"], FLOAT64_TOLERANCE)
+        assert_close(steps["weights"], expected["weights"], FLOAT64_TOLERANCE)
 
 
 def test_records_are_those_of_the_requested_layers():

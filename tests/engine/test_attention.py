@@ -47,10 +47,11 @@ def test_softmax_of_scores_of_any_size(dtype, peak, sign):
     assert masked[1].tolist() == [1, 0, 0]
 
 
-def test_softmax_works_along_the_last_axis():
-    # Rows 1 : 1 : 2 and 1 : 4 : 5.
-    scores = np.log(np.array([[[1.0, 1.0, 2.0], [1.0, 4.0, 5.0]]]))
-    assert_close(softmax(scores), [[[0.25, 0.25, 0.5], [0.1, 0.4, 0.5]]])
+@pytest.mark.parametrize("size", [-110, 110])
+@np.errstate(all="ignore")
+def test_softmax_of_a_row_that_is_out_of_range_beside_another(size):
+    scores = np.array([[size, size, size + math.log(2)], [0, 0, 0]], np.float32)
+    np.testing.assert_allclose(softmax(scores), [[0.25, 0.25, 0.5], [1 / 3] * 3], rtol=1e-4)
 
 
 def test_relative_bias_of_rows_in_the_middle_of_a_sentence():

@@ -1,17 +1,14 @@
 """A sentence gets the same bits in any batch and memory layout, with little memory."""
 
-import hashlib
-import multiprocessing
 import tracemalloc
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays, sinusoids
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from tests.engine.cases import normal, projection, random_layer, random_sentence
+from tests.engine.cases import normal, random_layer, random_sentence
+from tests.tiny import full_layer
 
 EDGES = [1, 2, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 1]
 RECORDED = ["queries", "keys", "values", "scores", "weights", "contributions"]
@@ -24,18 +21,8 @@ def bits(array):
 
 def layer_and_sentence(n, seed=0, d=50):
     """A layer with every part of attention, because each could depend on other sentences."""
-    rng = np.random.default_rng([seed, n])
-    heads, k, v = 2, 7, 11
-    layer = Layer(
-        heads,
-        projection(rng, d, heads * k),
-        projection(rng, d, heads * k),
-        projection(rng, d, heads * v),
-        projection(rng, heads * v, d),
-        Scoring(True, "other-words", normal(rng, heads, 11), True, normal(rng, heads)),
-        Residual("unit", 0.7, 0.3),
-    )
-    return layer, random_sentence(rng, n, d, unknown=0.1)
+    layer = full_layer(seed, d, heads=2, k=7, v=11, residual=Residual("unit", 0.7, 0.3))
+    return layer, random_sentence(np.random.default_rng([seed, n]), n, d, unknown=0.1)
 
 
 @pytest.mark.parametrize("n", EDGES)
@@ -106,22 +93,6 @@ def test_the_layout_of_memory_changes_no_bit(layout):
         other = sentence._replace(vectors=layout(sentence.vectors))
         expected = bits(contextualize(sentence, [layer]).contextual)
         assert np.array_equal(bits(contextualize(other, [layer]).contextual), expected)
-
-
-def digests(lengths):
-    """The SHA-256 of the contextual vectors of a sentence of each length."""
-    found = []
-    # One BLAS thread as in the service, because two threads sum in another order.
-    with threadpool_limits(1, "blas"):
-        for n in lengths:
-            layer, sentence = layer_and_sentence(n)
-            found.append(hashlib.sha256(contextualize(sentence, [layer]).contextual).hexdigest())
-    return found
-
-
-def test_other_processes_give_the_same_bits():
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(digests, EDGES[::-1]).result()[::-1] == digests(EDGES)
 
 
 @pytest.mark.parametrize("d", [7, 100])

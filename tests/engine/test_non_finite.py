@@ -122,13 +122,6 @@ def test_masked_keys_stay_masked_below_the_lowest_scores(bias):
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
 
 
-def test_a_position_bias_that_masks_all_but_the_adjacent_words():
-    bias = np.array([[-1e30, 0, -1e30, 0, -1e30]], np.float32)
-    weights = weights_of(sentence(np.zeros((4, 2))), Scoring(position_bias=bias))
-    half = [[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0]]
-    np.testing.assert_allclose(weights, half)
-
-
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_zero_vectors_with_a_unit_residual_stay_zero(n, known):

@@ -16,7 +16,6 @@ from polyseme.engine.quantization import (
     quantize,
     stored,
 )
-from polyseme.engine.similarity import nearest, norms
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
 LARGEST, SMALLEST = np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal
@@ -61,11 +60,11 @@ def test_the_error_of_a_number_is_at_most_half_a_step(vectors):
         assert np.isinf(np.float32(127) * np.nextafter(LARGEST_SCALE, np.float32(np.inf)))
 
 
-@pytest.mark.parametrize("rows", [1, 1023, 1024, 1025, 2 * 1024 + 1])
+@pytest.mark.parametrize("rows", [1, 1024, 2 * 1024 + 1])
 def test_each_row_is_quantized_by_itself(rows):
     vectors = table(rows, 3) * 10.0 ** (np.arange(rows) % 7)[:, None]
     whole = quantize(vectors)
-    for row in {0, rows // 2, 1023, 1024, rows - 1} & set(range(rows)):
+    for row in {0, 1023, 1024, rows - 1} & set(range(rows)):
         alone = quantize(vectors[row : row + 1])
         assert np.array_equal(alone[0], whole[row])
         assert alone.scales[0] == whole.scales[row]
@@ -109,12 +108,11 @@ def test_a_table_may_be_filled_some_rows_at_a_time(dtype):
     assert np.array_equal(filled[:], whole[:])
 
 
-def test_quantization_and_search_do_not_copy_a_table_to_floats():
+def test_quantization_does_not_copy_a_table_to_floats():
     vectors = table(60_000, 64).astype(np.float16)
     tracemalloc.start()
     try:
-        rows = quantize(vectors)
-        nearest(np.ones(64, np.float32), rows.integers, norms(rows.integers), 5)
+        quantize(vectors)
         assert tracemalloc.get_traced_memory()[1] < vectors.size * 4
     finally:
         tracemalloc.stop()

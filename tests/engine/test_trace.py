@@ -119,39 +119,33 @@ def recomputed(step, values):  # noqa: PLR0911 - a case for each operation
     return None
 
 
-def test_operations_of_the_operands_give_the_values():
+def test_steps_are_present_if_needed_and_follow_from_their_operands():
     seen = set()
     for case in map(random_case, range(40)):
         for index, layer in enumerate(case.layers):
             steps = trace_layer(case.sentence, case.layers, index)
             values = {step.name: step.values for step in steps}
-            if "scaled_word_bias" in values:
-                factors = layer.scoring.word_bias_scale.astype(np.float64)
-                scaled = np.outer(factors, values["word_bias"])
-                np.testing.assert_allclose(np.atleast_2d(values["scaled_word_bias"]), scaled)
+            scoring, sentence = layer.scoring, case.sentence
+            has_bias = scoring.word_bias and sentence.word_bias is not None
+            assert [name in values for name in ("position_bias", "word_bias", "visible")] == [
+                scoring.position_bias is not None,
+                has_bias,
+                scoring.mask != "all" or not sentence.known.all(),
+            ]
+            scaled = has_bias and scoring.word_bias_scale is not None
+            assert ("scaled_word_bias" in values) == scaled
+            if scaled:
+                factors = scoring.word_bias_scale.astype(np.float64)
+                products = np.outer(factors, values["word_bias"])
+                np.testing.assert_allclose(np.atleast_2d(values["scaled_word_bias"]), products)
             for step in steps:
                 expected = recomputed(step, values)
                 if expected is not None and not (step.operation == "copy" and layer.heads > 1):
                     seen.add(step.operation)
                     if step.name == "values":  # those of unknown tokens are zero
-                        expected = np.where(case.sentence.known[:, None], expected, 0)
+                        expected = np.where(sentence.known[:, None], expected, 0)
                     np.testing.assert_allclose(step.values, expected, rtol=1e-9, atol=1e-9)
     assert seen == {
         *("copy", "concatenation", "dot_products", "scaling", "softmax", "weighting", "sum"),
         *("addition", "combination"),
     }
-
-
-def test_steps_that_a_layer_does_not_need_are_absent():
-    for case in map(random_case, range(40)):
-        for index, layer in enumerate(case.layers):
-            names = {step.name for step in trace_layer(case.sentence, case.layers, index)}
-            scoring = layer.scoring
-            has_bias = scoring.word_bias and case.sentence.word_bias is not None
-            assert {name: name in names for name in ("position_bias", "word_bias", "visible")} == {
-                "position_bias": scoring.position_bias is not None,
-                "word_bias": has_bias,
-                "visible": scoring.mask != "all" or not case.sentence.known.all(),
-            }
-            scaled = has_bias and scoring.word_bias_scale is not None
-            assert ("scaled_word_bias" in names) == scaled

@@ -1,6 +1,7 @@
 """The examples of teaching notes have the right values; traces of arrays are in float64."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -93,10 +94,11 @@ def test_a_misprint_is_not_reproduced(example, label, printed):
 
 def test_a_missing_weight_is_the_identity_and_absent_from_the_formula():
     x = np.array([[1.0, 2.0], [3.0, 5.0]])
-    steps = {
-        s.name: s for s in trace_embeddings(x, Weights(query=np.array([[0.0], [1.0]])[:, [0, 0]]))
-    }
+    weights = Weights(query=np.array([[0.0], [1.0]])[:, [0, 0]])
+    steps = {step.name: step for step in trace_embeddings(x, weights)}
     assert steps["queries"].values.tolist() == [[2, 2], [5, 5]]
     assert steps["keys"].values.tolist() == steps["values"].values.tolist() == x.tolist()
     formulas = [steps[name].formula for name in ("queries", "keys", "values")]
     assert formulas == ["Q = X·Wq", "K = X", "V = X"]
+    columns = trace_embeddings(x, replace(weights, output=np.eye(2), columns=True))
+    assert [step.formula for step in columns if "W" in step.formula] == ["Q = X·Wqᵀ", "O = C·Woᵀ"]

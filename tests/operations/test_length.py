@@ -10,7 +10,7 @@ from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
-from polyseme.tokenizer import MAX_WORD_LENGTH
+from polyseme.spellings import MAX_WORD_LENGTH
 from tests.operations.calls import ask, compare_occurrences, senses_in, too_large
 from tests.tiny import LIMITS
 from tests.tokenizer.hostile import TEXTS
@@ -35,7 +35,7 @@ WAYS = {
     "senses": lambda model, text: senses_in(model, "bank", [f"bank {text}"], forms=[text]),
 }
 NAMES = [
-    *("marks in descending order", "words of such marks", "Hangul jamo", "chain of dots"),
+    *("marks in descending order", "words of such marks", "Hangul jamo", "dots"),
     *("contractions", "words of digits and letters", "joined emoji", "one letter", "surrogates"),
     *("ligatures that grow in upper case", "letters in white space", "one sign with marks"),
 ]

@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.senses import clustering
 from polyseme.senses.clustering import (
-    DECISION,
     DEFAULT_RULE,
     FURTHER,
     MAX_CLUSTERED,
@@ -115,6 +114,7 @@ def test_the_statistics_of_clusters_by_hand():
     labels = np.repeat([0, 1], [20, 10])
     assert statistics(np.eye(2)[labels], labels) == pytest.approx([0, 1 / 3])
     assert statistics(np.eye(2)[labels * 0], labels) == pytest.approx([1, 1 / 3])
+    assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
     single = np.repeat([0, 1], [19, 1])
     assert statistics(np.eye(2)[single], single) == pytest.approx([1, 1 / 20])
 
@@ -169,17 +169,6 @@ def test_points_of_one_group_are_one_cluster():
     assert found.separation == 0
 
 
-def test_the_probability_follows_from_the_log_odds_and_the_decision():
-    assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
-    for seed in range(5):
-        points, _ = groups((30, 30), spread=0.4, seed=seed)
-        unit_points = points / np.linalg.norm(points, axis=1, keepdims=True)
-        odds = log_odds(two_cluster_statistics(unit_points), (0.4, -2, 0)) + DECISION
-        found = divide(points, rule=(0.4, -2, 0))
-        assert found.several == pytest.approx(1 / (1 + math.exp(-odds)))
-        assert (len(found.chosen.centroids) > 1) == (found.several > 1 / 3)
-
-
 @pytest.mark.parametrize("odds", [-0.02, 0.02])
 def test_several_are_reported_from_a_probability_of_one_third_on(odds):
     points, _ = groups((30, 30), spread=0.4)
@@ -222,8 +211,8 @@ def test_the_confidence_is_the_softmax_of_the_cosines(cosines, confidence):
     centroids = np.eye(6, 7, 1)
     centroids *= np.sqrt(1 - np.square(cosines))[:, None]
     centroids[:, 0] = cosines
-    assigned = clustering.assign(np.eye(1, 7), centroids)
-    assert assigned.labels.tolist() == [0] and assigned.cosines[0] == pytest.approx(cosines[0])
+    labels, (share,), (cosine,) = clustering.assign(np.eye(1, 7), centroids)
+    assert labels.tolist() == [0] and cosine == pytest.approx(cosines[0])
     weights = [math.exp(one / 0.1) for one in cosines]
-    assert assigned.confidence[0] == pytest.approx(weights[0] / sum(weights))
-    assert round(float(assigned.confidence[0]), 2) == confidence
+    assert share == pytest.approx(weights[0] / sum(weights))
+    assert round(float(share), 2) == confidence

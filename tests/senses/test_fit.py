@@ -41,7 +41,7 @@ def world(tmp_path_factory):
         layers=[Layer()],
     )
     texts = []
-    for _ in range(600):
+    for _ in range(300):
         topic = int(rng.integers(TOPICS))
         drawn = topic + TOPICS * rng.integers(0, OF_TOPIC, 6)
         texts.append(" ".join(words[number] for number in drawn))

@@ -85,6 +85,10 @@ def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path, laye
         assert alone.sentence == len(sentences) - 1
         assert np.array_equal(alone.surroundings, found[70].surroundings)
         assert np.array_equal(alone.attended, found[70].attended)
+    together = surround(tiny, [tokens, *others], [places, [0, 3], [1]])
+    np.testing.assert_allclose(together[:-3], [one.surroundings for one in found], atol=1e-6)
+    assert np.array_equal(surround(tiny, [tokens], [places[70:71]])[0], together[70])
+    assert np.array_equal(surround(tiny, others, [[0, 3], [1]]), together[-3:])
 
 
 FEW = 0.3  # the scale of the word bias of a head for grammar
@@ -106,31 +110,15 @@ def test_what_the_words_say_sums_to_the_product_with_the_context(tmp_path, outpu
     tiny = tiny_model(tmp_path, layers=[layer], word_bias=bias)
     tokens = resolve_all(["bank", "river", "absent", "money", "end"], tiny.vocabulary)
     direction = rng.normal(size=5)
-    said = explained(tiny, tokens, 0, direction)
+    (said,) = explain(tiny, tokens, [(0, direction)])
     (found,) = encode_occurrences(tiny, [tokens], [[0]])
     assert said.sum() == pytest.approx(found.context @ direction, abs=1e-6)
     assert said[2] == 0  # an unknown word says nothing
     # A word alone says everything, so that its part is the whole product.
     pair = resolve_all(["bank", "river"], tiny.vocabulary)
     masked = replace(layer, scoring=replace(layer.scoring, mask="others"))
-    alone = explained(replace(tiny, layers=[masked]), pair, 0, direction)
+    (alone,) = explain(replace(tiny, layers=[masked]), pair, [(0, direction)])
     assert alone[0] == pytest.approx(0) and alone[1] != 0
-
-
-def explained(model, tokens, place, direction):
-    """What each token adds to the product of a direction and the context of one token."""
-    return next(explain(model, tokens, [(place, direction)]))
-
-
-def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
-    stored = read_model(write_tiny(tmp_path / "stored", senses=estimate_projection))
-    old = tiny_model(tmp_path)
-    assert stored.senses is not None and old.senses is None
-    found = [senses_in(one, "bank", TEXTS, senses=2, inventory=True) for one in (stored, old)]
-    inventories = [one.inventory for one in found]
-    assert found[0] == replace(found[1], model="stored", inventory=inventories[0])
-    for one, other in zip(*(each.senses for each in inventories), strict=True):
-        assert np.array_equal(one.centroid, other.centroid)
 
 
 def test_random_sentences_give_the_mean_and_the_whitening(tmp_path):
@@ -320,8 +308,8 @@ EXTREMES = {
 def test_any_model_has_a_finite_projection(tmp_path, facts):
     layers = [WITH_BIAS] if "word_bias" in facts else [Layer()]
     model = tiny_model(tmp_path, **{"layers": layers, **facts})
-    assert np.isfinite(estimate_projection(model).directions).all()
     assert len(senses_in(model, "bank", TEXTS).occurrences) == 20
+    assert np.isfinite(find_projection(model).directions).all()
 
 
 def test_directions_are_at_most_as_many_as_the_sentences(tmp_path):

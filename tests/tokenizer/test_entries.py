@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import Tokenizer, words
+from polyseme.tokenizer import Tokenizer
+from polyseme.words import word_spans
 from tests.tokenizer.vocabularies import PROPERTY, texts, tokenize
 
 ENTRIES = """
@@ -114,6 +115,6 @@ def test_without_elisions_the_pieces_are_those_of_the_finest_split():
 def test_entries_of_one_word_do_not_join_words(text, case):
     vocabulary = Vocabulary.of(b"the\nbank\na\nn't\n3\n")
     tokens = tokenize(text, vocabulary, case)
-    spans = list(words(text))
+    spans = list(word_spans(text))
     assert {start for start, _ in spans} <= {token.start for token in tokens}
     assert {end for _, end in spans} <= {token.end for token in tokens}

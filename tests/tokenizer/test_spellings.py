@@ -3,15 +3,13 @@
 import re
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import polyseme
-from polyseme.client import LocalModel
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import FORMS, NUMBER_FORMS, Tokenizer, resolve
+from polyseme.spellings import FORMS, NUMBER_FORMS
+from polyseme.tokenizer import Tokenizer, resolve
 from tests.pages import section
 from tests.tokenizer.vocabularies import PROPERTY, resolve_all, tokenize
 
@@ -120,11 +118,11 @@ def test_the_closest_form_and_then_the_most_frequent_word_is_used(word, known, k
     assert keys(word, *known) == [key]
 
 
-@pytest.mark.parametrize("number", ["١٩٩٠", "۱۹۹۰", "१९९०", "১৯৯০", "๑๙๙๐", "𝟏𝟗𝟗𝟎"])
+@pytest.mark.parametrize("number", ["١٩٩٠", "१९९०", "𝟏𝟗𝟗𝟎"])
 def test_digits_of_other_scripts_are_those_of_ascii(number):
     assert keys(number, "1990", "the") == ["1990"]
-    assert keys(f"{number[:1]}", "1", "the") == ["1"]
-    assert keys("٢٠", "٢٠", "20") == ["٢٠"]
+    assert keys(number[:1], "1", "the") == ["1"]
+    assert keys(number, "1990", number) == [number]
     assert keys(number, "####", "the") == ["####"]
 
 
@@ -208,24 +206,17 @@ INVISIBLE = (
     "\x00\x08\x7f\x9f\u115f\u3164\ufff0\U000e0041\U000e0100"
 )
 SENTENCE = "The bank of the river did not flood, didn't it?"
-
-
-@pytest.fixture(scope="module")
-def model() -> LocalModel:
-    return polyseme.load("wiki-en")
+PIECES = "The bank of the river did not flood , n't it ?"
 
 
 @pytest.mark.parametrize("character", INVISIBLE, ids=ascii)
-def test_an_invisible_code_point_changes_no_bit_of_a_vector(model, character):
-    c = character
-    texts = [
-        SENTENCE,
+def test_an_invisible_code_point_changes_no_entry(character):
+    c, known = character, PIECES.split()
+    expected = keys(SENTENCE, *known)
+    assert None not in expected
+    for text in (
         f"{c}The ba{c}nk of the river did not fl{c}ood{c}, did{c}n't it?{c}",
         f"The b{c}{c}ank{c} {c} of {c} the ri{c}ver did not flood, didn'{c}t it? {c}",
-    ]
-    plain, spaced, *others = model.encode([texts[0], SENTENCE.replace(" ", "\u200b"), *texts[1:]])
-    assert np.array_equal(spaced.contextual, plain.contextual)  # it is white space
-    for text, other in zip(texts[1:], others, strict=True):
-        assert np.array_equal(other.contextual, plain.contextual)
-        assert [text[t.start : t.end].replace(c, "") for t in other.tokens] == plain.words
-    assert np.array_equal(*model.embed(texts[:2]))
+    ):
+        assert keys(text, *known) == expected
+    assert keys(SENTENCE.replace(" ", "\u200b"), *known) == expected  # it is white space

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import is_unspaced, words
+from polyseme.words import is_unspaced, word_spans
 from tests.tokenizer.vocabularies import (
     PROPERTY,
     Vocabulary,
     resolve_all,
+    spans_of_words,
     texts_with_vocabularies,
     tokenize,
-    word_spans,
 )
 
 cases = st.sampled_from(["auto", "exact", "lower"])
@@ -89,11 +89,11 @@ def test_subwords_do_not_change_the_tokens_of_known_words(both, case):
         assert (
             (token.composed is not None) == (token.resolution == "subword") == (token.key is None)
         )
-    for start, end in word_spans(text, without):
+    for start, end in spans_of_words(text, without):
         before, after = ([t for t in ts if start <= t.start < end] for ts in (without, composed))
         if all(token.row is not None for token in before):
             assert after == before
-        elif (start, end) in words(text):
+        elif (start, end) in word_spans(text):
             assert [(t.start, t.end, t.resolution) for t in after] == [(start, end, "subword")]
 
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenizer, segments
+from polyseme.spellings import MAX_WORD_LENGTH
+from polyseme.tokenizer import Tokenizer
+from polyseme.words import segments
 from tests.tokenizer.vocabularies import PROPERTY, Vocabulary, resolve_all, tokenize
 
 KNOWN = ("の", "は", "に", "私", "銀行", "行", "銀", "行った", "50", "周年", "kg", "did", "n't")

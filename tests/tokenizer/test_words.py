@@ -4,14 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import splits, words
+from polyseme.tokenizer import words_of
+from polyseme.words import splits, word_spans
 from tests.tokenizer.vocabularies import AWKWARD, GAP, PROPERTY, texts, unbroken
 
 LONG = 200_000
-
-
-def word_texts(text):
-    return [text[start:end] for start, end in words(text)]
 
 
 @PROPERTY
@@ -21,7 +18,7 @@ def word_texts(text):
 @example("\x1ca\x1db https://a.b\x1ec")
 def test_words_are_in_order_and_omit_only_what_is_invisible(text):
     reached = 0
-    for start, end in words(text):
+    for start, end in word_spans(text):
         assert reached <= start < end <= len(text)
         assert GAP.fullmatch(text, reached, start)
         assert not any(map(str.isspace, text[start:end]))
@@ -32,8 +29,8 @@ def test_words_are_in_order_and_omit_only_what_is_invisible(text):
 @PROPERTY
 @given(texts, texts, st.sampled_from([" ", "\n", "\u3000"]))
 def test_words_do_not_depend_on_text_beyond_white_space(left, right, gap):
-    moved = [(start + len(left) + 1, end + len(left) + 1) for start, end in words(right)]
-    assert list(words(left + gap + right)) == [*words(left), *moved]
+    moved = [(start + len(left) + 1, end + len(left) + 1) for start, end in word_spans(right)]
+    assert list(word_spans(left + gap + right)) == [*word_spans(left), *moved]
 
 
 @PROPERTY
@@ -71,8 +68,8 @@ naïve nai\u0308ve Straße İstanbul ﬁne 𝔘𝔫𝔦𝔠𝔬𝔡𝔢
 
 @pytest.mark.parametrize("word", WHOLE.split())
 def test_a_word_is_not_split(word):
-    assert word_texts(word) == [word]
-    assert word_texts(f"({word} )")[1:-1] == [word]
+    assert words_of(word) == [word]
+    assert words_of(f"({word} )")[1:-1] == [word]
 
 
 SPLIT = """
@@ -116,20 +113,21 @@ hi | 👋🏽 | there
 
 @pytest.mark.parametrize("line", SPLIT.strip().splitlines())
 def test_a_text_is_split_into_words(line):
-    assert word_texts(line.replace(" | ", "")) == line.replace("|", " ").split()
+    assert words_of(line.replace(" | ", "")) == line.replace("|", " ").split()
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         *((text, []) for text in ("", " ", "\n\t \u3000\xa0\u2028\x85")),
+        ([" a b"], [" a b"]),  # the words of a list
         ("a\u200bb", ["a", "b"]),
         ("\ufeffa\xadb\x00 \u200e \u200dc.", ["a\xadb", "c", "."]),
         ("می\u200cرود \u200cرود\u200c", ["می\u200cرود", "رود"]),
     ],
 )
 def test_white_space_and_invisible_code_points_are_not_words(text, expected):
-    assert word_texts(text) == expected
+    assert words_of(text) == expected
 
 
 HOSTILE = {
@@ -147,4 +145,4 @@ HOSTILE |= {unit: unit * (LONG // len(unit)) for unit in UNITS.split()}
 @pytest.mark.parametrize("name", HOSTILE)
 def test_long_hostile_text_is_split_in_linear_time(name):
     # A pattern that takes quadratic time would not finish.
-    assert sum(end - start for start, end in words(HOSTILE[name])) > LONG / 2
+    assert sum(end - start for start, end in word_spans(HOSTILE[name])) > LONG / 2

@@ -4,15 +4,9 @@ import regex
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import (
-    Tokenized,
-    _Lexer,
-    has_spellings,
-    is_compound,
-    no_subwords,
-    spelling_key,
-    words,
-)
+from polyseme.spellings import spelling_key
+from polyseme.tokenizer import Tokenized, _Lexer, no_subwords
+from polyseme.words import has_spellings, is_compound, word_spans
 
 PROPERTY = settings(
     deadline=None,
@@ -60,10 +54,10 @@ def resolve_all(texts, vocabulary, case="auto", composes=no_subwords):
     return list(map(_Lexer(vocabulary, case, composes).word_token, texts))
 
 
-def word_spans(text, tokens):
+def spans_of_words(text, tokens):
     """The spans of the words of a text, of which those that share a token are one."""
     spans = []
-    for start, end in words(text):
+    for start, end in word_spans(text):
         if spans and any(t.start < spans[-1][1] and start < t.end for t in tokens):
             spans[-1] = (spans[-1][0], end)
         else:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from polyseme.errors import CommandError, install_command
-from polyseme.tokenizer import is_unspaced
 from polyseme.validation import validation_message
+from polyseme.words import is_unspaced
 from polyseme_lab.files import OnRead, open_decompressed, read_archive, read_lines
 
 MIN_WORDS = 4

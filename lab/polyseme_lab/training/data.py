@@ -15,7 +15,7 @@ from polyseme.errors import counted, listed
 from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.tokenizer import ResolvedToken, Tokenizer
-from polyseme.tokenizer import words as split_words
+from polyseme.words import word_spans
 from polyseme_lab.files import sha256
 from polyseme_lab.training.config import TrainingConfig
 from polyseme_lab.training.corpus import (
@@ -150,7 +150,7 @@ class Lexicon:
     def of_text(self, text: str) -> list[tuple[int, int]]:
         """Tokenize a text as the service does, and return the two entries of each token."""
         entries: list[tuple[int, int]] = []
-        for start, end in split_words(text):
+        for start, end in word_spans(text):
             chunk = text[start:end]
             if chunk not in self._pieces:
                 tokens = self._tokenizer.look_up(chunk)

@@ -26,15 +26,9 @@ from polyseme.senses.inventory import (
 )
 from polyseme.senses.occurrences import WordForms
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import (
-    Text,
-    comparable,
-    hashable,
-    is_unspaced,
-    joined,
-    resolve,
-    without_greek_accents,
-)
+from polyseme.spellings import comparable, without_greek_accents
+from polyseme.tokenizer import Text, hashable, joined, resolve
+from polyseme.words import is_unspaced
 
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""

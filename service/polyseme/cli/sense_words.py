@@ -30,7 +30,9 @@ from polyseme.progress import Progress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, comparable, is_unspaced, joined, without_greek_accents
+from polyseme.spellings import comparable, without_greek_accents
+from polyseme.tokenizer import Text, joined
+from polyseme.words import is_unspaced
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""

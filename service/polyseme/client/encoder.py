@@ -32,7 +32,8 @@ from polyseme.senses.inventory import (
     Matching,
     SenseInventory,
 )
-from polyseme.tokenizer import Case, Text
+from polyseme.spellings import Case
+from polyseme.tokenizer import Text
 from polyseme.validation import one_of
 
 _P = ParamSpec("_P")

@@ -45,14 +45,6 @@ class SentenceArrays(NamedTuple):
         stack: list[Any] = [x if x is None else x.reshape(count, n, *x.shape[1:]) for x in parts]
         return SentenceArrays(*stack)
 
-    def select(self, index: int | list[int] | None) -> "SentenceArrays":
-        """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]
-
-        None makes a stack of a sentence. [n] -> [1, n]
-        """
-        chosen: list[Any] = [x if x is None else x[index] for x in self]
-        return SentenceArrays(*chosen)
-
 
 @dataclass(frozen=True)
 class Scoring:
@@ -175,8 +167,9 @@ def attend(
     *stack, heads, n, width = values.shape
     context = np.empty((*stack, n, heads, width), values.dtype)
     by_head = context.swapaxes(-3, -2)
-    whole = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
-    weights = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and not n else None
+    in_blocks = keep_weights and not 0 < n <= BLOCK
+    whole = np.empty((*stack, heads, n, n), values.dtype) if in_blocks else None
+    weights = None
     for start in range(0, n, BLOCK):
         rows = range(start, min(start + BLOCK, n))
         masked = masked_keys(sentence.known, sentence.words, scoring.mask, rows)

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,25 +17,7 @@ from polyseme.engine.attention import (
     sinusoids,
     softmax,
 )
-from polyseme.engine.layers import Layer, Projection, contextualize, split_heads
-
-FORMULAS = {
-    "embeddings": "X",
-    "scores": "S = Q·Kᵀ",
-    "scaled_scores": "S/√k",
-    "position_bias": "b[j−i], by the distance from the query i to the key j",
-    "word_bias": "log s[j], where s[j] is the informativeness of word j",
-    "scaled_word_bias": "f·log s[j], with a factor f for each head",
-    "visible": "1 if query i attends to key j, else 0",
-    "weighted_values": "A[i,j]·V[j]",
-    "context": "C[i] = Σj A[i,j]·V[j]",
-    "concatenation": "concat(C of all heads)",
-    "position": "p, a unit vector for the position of the token; 0 if O and X are",
-    "layer_output": "Y",
-    "contextual": "the output of the layer",
-}
-"""The formulas that are the same for every layer."""
-
+from polyseme.engine.layers import Layer, Projection, Residual, contextualize, split_heads
 
 Operation: TypeAlias = Literal[
     "given",
@@ -79,8 +61,8 @@ class Step:
     """factors of the operands of a `combination`"""
 
 
-Origin: TypeAlias = tuple[Operation, *tuple[str, ...]]
-"""An operation and its operands."""
+Origin: TypeAlias = tuple[str, Operation, *tuple[str, ...]]
+"""A formula, an operation and its operands."""
 
 
 @dataclass(frozen=True)
@@ -102,20 +84,19 @@ class Weights:
 class _Recorder:
     """A recorder of steps in the order of their computation."""
 
-    def __init__(self, formulas: Mapping[str, str]) -> None:
-        self._formulas = formulas
+    def __init__(self) -> None:
         self.steps: list[Step] = []
 
     def __call__(
         self,
         name: str,
         values: Floats,
+        formula: str,
         operation: Operation,
         *operands: str,
         factors: tuple[float, ...] = (),
     ) -> Floats:
         """Append a step and return its values; raise NonFiniteError if they are not finite."""
-        formula = self._formulas[name]
         self.steps.append(Step(name, formula, require_finite(values), operation, operands, factors))
         return values
 
@@ -135,65 +116,95 @@ def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], index: int) -
     vectors = sentence.vectors.astype(np.float64)
     bias = None if sentence.word_bias is None else sentence.word_bias.astype(np.float64)
     sentence = SentenceArrays(vectors, sentence.known, sentence.words, bias)
-    layer = wide[-1]
-    step = _Recorder(_formulas(layer))
+    layer, step, letter = wide[-1], _Recorder(), "X"
+    norm = layer.attention_norm
     with np.errstate(all="ignore"):
-        x = step("embeddings", contextualize(sentence, wide[:-1]).contextual, "given")
-        before = layer.norm == "before"
-        source = "embeddings"
-        if layer.attention_norm and before:
-            step("attention_norm", layer.attention_norm(x), "function", source)
-            source = "attention_norm"
-        origins = [_origin(each, source) for each in (layer.query, layer.key, layer.value)]
-        context = _attend(layer.project(x, sentence), origins, sentence, layer.scoring, step)
-        joined = _join_heads(context, step)
-        output = step("output", layer.output(joined), *_origin(layer.output, step.last))
-        x = _trace_residual(layer, x, output, step)
-        if layer.attention_norm and layer.norm == "after":
-            x = step("attention_norm", layer.attention_norm(x), "function", step.last)
-        if layer.feed_forward:
-            norm, start, source = layer.feed_forward_norm, x, step.last
-            if norm and before:
-                start = step("feed_forward_norm", norm(x), "function", source)
-            inner = layer.feed_forward.activate(start)
-            step("feed_forward_inner", inner, "function", step.last)
-            x = x + step("feed_forward", layer.feed_forward.outer(inner), "function", step.last)
-            terms: tuple[str, ...] = (source, step.last)
-            if norm and layer.norm == "after":
-                x = step("feed_forward_norm", norm(x), "function", *terms)
-                terms = (step.last,)
-        else:
-            terms = (step.last,)
+        x = step("embeddings", contextualize(sentence, wide[:-1]).contextual, "X", "given")
+        if norm and layer.norm == "before":
+            step("attention_norm", norm(x), "X̂ = LayerNorm(X)", "function", "embeddings")
+            letter = "X̂"
+        projections = {"q": layer.query, "k": layer.key, "v": layer.value}
+        origins = [_origin(one, name, letter, step.last) for name, one in projections.items()]
+        joined = _attend(layer.project(x, sentence), origins, sentence, layer.scoring, step)
+        letter = "concat(C)" if layer.heads > 1 else "C"
+        output = layer.output(joined)
+        step("output", output, *_origin(layer.output, "o", letter, step.last))
+        x, letter = _trace_residual(layer.residual, x, output, step), "R"
+        if norm and layer.norm == "after":
+            x = step("attention_norm", norm(x), "X̂ = LayerNorm(R)", "function", step.last)
+            letter = "X̂"
+        x, terms = _trace_feed_forward(layer, x, letter, step)
         operation: Operation = "addition" if len(terms) > 1 else "copy"
-        if _formula_of_final(layer):
-            x = layer.finish(step("layer_output", x, operation, *terms), sentence)
+        formula = _product("Y", layer.final, "f") + ("" if layer.skip is None else " + X₀·Ws")
+        if formula != "Y":
+            x = layer.finish(step("layer_output", x, "Y", operation, *terms), sentence)
             operation, terms = "function", ("layer_output",)
-        step("contextual", x, operation, *terms)
+        step(
+            "contextual",
+            x,
+            formula if formula != "Y" else "the output of the layer",
+            operation,
+            *terms,
+        )
     return step.steps
 
 
-def _origin(projection: Projection, source: str) -> tuple[Operation, str]:
-    """Return the operation and the operand of a projection of a stored model."""
-    is_identity = projection.weight is None and projection.bias is None
-    return ("copy" if is_identity else "product"), source
+def _product(x: str, projection: Projection, letter: str) -> str:
+    """Return the formula of a projection, which is x without a weight and a bias."""
+    weight = "" if projection.weight is None else f"·W{letter}"
+    return f"{x}{weight}" if projection.bias is None else f"{x}{weight} + b{letter}"
 
 
-def _trace_residual(layer: Layer, x: Floats, output: Floats, step: _Recorder) -> Floats:
+def _origin(projection: Projection, letter: str, x: str, source: str) -> Origin:
+    """Return the origin of a projection of a stored model."""
+    product = _product(x, projection, letter)
+    return f"{letter.upper()} = {product}", "copy" if product == x else "product", source
+
+
+def _trace_residual(residual: Residual, x: Floats, output: Floats, step: _Recorder) -> Floats:
     """Record the position, if there is one, and the residual. [n, d], [n, d] -> [n, d]"""
-    residual = layer.residual
     combined = residual(x, output)
     if residual.kind == "none":
-        return step("residual", combined, "copy", "output")
+        return step("residual", combined, "R = O", "copy", "output")
     if residual.kind == "add":
-        return step("residual", combined, "addition", "embeddings", "output")
+        return step("residual", combined, "R = X + O", "addition", "embeddings", "output")
+    formula = f"R = O/|O| + {residual.share}·X/|X|"
     operands, factors = ["output", "embeddings"], [1.0, residual.share]
     if residual.position_share:
         # A vector that would be zero stays zero.
         content = np.hstack([x, output]).any(axis=1, keepdims=True)
-        step("position", sinusoids(*x.shape) * content, "given")
+        position = "p, a unit vector for the position of the token; 0 if O and X are"
+        step("position", sinusoids(*x.shape) * content, position, "given")
+        formula += f" + {residual.position_share}·p"
         operands.append("position")
         factors.append(residual.position_share)
-    return step("residual", combined, "combination", *operands, factors=tuple(factors))
+    return step("residual", combined, formula, "combination", *operands, factors=tuple(factors))
+
+
+def _trace_feed_forward(
+    layer: Layer, x: Floats, letter: str, step: _Recorder
+) -> tuple[Floats, tuple[str, ...]]:
+    """Record the feed-forward network, if there is one; `letter` is that of x. [n, d] -> [n, d]
+
+    Returns its result, and the steps whose sum it is.
+    """
+    network, norm, source = layer.feed_forward, layer.feed_forward_norm, step.last
+    if network is None:
+        return x, (source,)
+    start, inner = x, letter
+    if norm and layer.norm == "before":
+        start = step("feed_forward_norm", norm(x), "x = LayerNorm(R)", "function", source)
+        inner = "x"
+    hidden = network.activate(start)
+    formula = f"{'ReLU' if network.activation == 'relu' else 'GELU'}({inner}·W1 + b1)"
+    step("feed_forward_inner", hidden, formula, "function", step.last)
+    change = network.outer(hidden)
+    x = x + step("feed_forward", change, f"F = {formula}·W2 + b2", "function", step.last)
+    terms: tuple[str, ...] = (source, step.last)
+    if norm and layer.norm == "after":
+        x = step("feed_forward_norm", norm(x), f"LayerNorm({letter} + F)", "function", *terms)
+        terms = (step.last,)
+    return x, terms
 
 
 def trace_embeddings(
@@ -203,42 +214,38 @@ def trace_embeddings(
 
     The head axis and the errors are those of `trace_layer`.
     """
-    x = embeddings.astype(np.float64)
+    x, step = embeddings.astype(np.float64), _Recorder()
     query, key, value, output = (
         Projection(None if weight is None else weight.astype(np.float64))
         for weight in (weights.query, weights.key, weights.value, weights.output)
     )
     layer = Layer(heads, query, key, value, output, scoring=Scoring(scale))
-    formulas = _formulas(layer)
-    if weights.columns:
-        formulas = {name: _TRANSPOSED.sub(r"\1ᵀ", formula) for name, formula in formulas.items()}
-    step, sentence = _Recorder(formulas), _unmasked(x)
+    sentence = _unmasked(x)
     with np.errstate(all="ignore"):
-        step("embeddings", x, "given")
-        origins: list[Origin] = [
-            ("copy", "embeddings")
-            if getattr(weights, name) is None
-            else ("product", "embeddings", f"{name}_weight")
-            for name in ("query", "key", "value")
-        ]
-        context = _attend(layer.project(x, sentence), origins, sentence, layer.scoring, step)
-        joined = _join_heads(context, step)
+        step("embeddings", x, "X", "given")
+        origins: list[Origin] = []
+        for name, projection in (("query", query), ("key", key), ("value", value)):
+            formula, operation, *operands = _origin(projection, name[0], "X", "embeddings")
+            operands += [f"{name}_weight"] * (operation == "product")
+            origins.append((formula, operation, *operands))
+        joined = _attend(layer.project(x, sentence), origins, sentence, layer.scoring, step)
         if output.weight is not None:
-            step("output", joined @ output.weight, "product", step.last, "output_weight")
-    return step.steps
+            formula = f"O = {'concat(C)' if heads > 1 else 'C'}·Wo"
+            step("output", joined @ output.weight, formula, "product", step.last, "output_weight")
+    if not weights.columns:
+        return step.steps
+    return [replace(one, formula=_WEIGHT.sub(r"\1ᵀ", one.formula)) for one in step.steps]
 
 
 def trace_projected(
     queries: Floats, keys: Floats, values: Floats, heads: int = 1, scale: bool = True
 ) -> list[Step]:
     """Return every step from queries and keys [n, h·k] and values [n, h·v] to the context."""
-    letters = {"queries": "Q", "keys": "K", "values": "V"}
-    step = _Recorder(_formulas(Layer(heads, scoring=Scoring(scale))) | letters)
+    step = _Recorder()
+    origins: list[Origin] = [(letter, "given") for letter in "QKV"]
     projected = [split_heads(x.astype(np.float64), heads) for x in (queries, keys, values)]
     with np.errstate(all="ignore"):
-        _join_heads(
-            _attend(projected, [("given",)] * 3, _unmasked(values), Scoring(scale), step), step
-        )
+        _attend(projected, origins, _unmasked(values), Scoring(scale), step)
     return step.steps
 
 
@@ -249,108 +256,66 @@ def _attend(
     scoring: Scoring,
     record: _Recorder,
 ) -> Floats:
-    """Record attention one operation at a time. 3 × [h, n, k or v] -> [h, n, v]
+    """Record attention one operation at a time. 3 × [h, n, k or v] -> [n, h·v]
 
-    `projected` has queries, keys and values, and `origins` their operations and operands.
-    `attention.attend` is tested against this definition. A single head has no axis in the steps.
+    `projected` has queries, keys and values, and `origins` theirs. `attention.attend` is tested
+    against this definition. A single head has no axis in the steps.
     """
     queries, keys, values = projected
     heads, n, k = queries.shape
 
-    def step(name: str, by_head: Floats, operation: Operation, *operands: str) -> None:
-        record(name, by_head[0] if heads == 1 else by_head, operation, *operands)
+    def step(name: str, by_head: Floats, *origin: *Origin) -> None:
+        record(name, by_head[0] if heads == 1 else by_head, *origin)
 
     for name, array, origin in zip(("queries", "keys", "values"), projected, origins, strict=True):
         step(name, array, *origin)
     scores: Floats = queries @ keys.transpose(0, 2, 1)
-    step("scores", scores, "dot_products", "queries", "keys")
+    step("scores", scores, "S = Q·Kᵀ", "dot_products", "queries", "keys")
+    formula = "A = softmax of each row of the scores"
     if scoring.scale:
         scores = scores / math.sqrt(k)
-        step("scaled_scores", scores, "scaling", "scores")
+        step("scaled_scores", scores, "S/√k", "scaling", "scores")
+        formula = "A = softmax of each row of the scaled scores"
+    if scoring.position_bias is not None or scoring.word_bias or scoring.mask != "all":
+        formula += " plus biases, over the visible keys"
     terms = [record.last]
     if scoring.position_bias is not None:
         bias = relative_bias(scoring.position_bias, range(n), n)
-        step("position_bias", bias, "given")
+        distance = "b[j−i], by the distance from the query i to the key j"
+        step("position_bias", bias, distance, "given")
         terms.append("position_bias")
         scores = scores + bias
     if scoring.word_bias and sentence.word_bias is not None:
-        word_bias = record("word_bias", sentence.word_bias, "given")
+        informativeness = "log s[j], where s[j] is the informativeness of word j"
+        word_bias = record("word_bias", sentence.word_bias, informativeness, "given")
         if scoring.word_bias_scale is not None:
             scaled = scoring.word_bias_scale[:, None] * word_bias
-            step("scaled_word_bias", scaled, "function", "word_bias")
+            factor = "f·log s[j], with a factor f for each head"
+            step("scaled_word_bias", scaled, factor, "function", "word_bias")
             word_bias = scaled[:, None]
         terms.append(record.last)
         scores = scores + word_bias
     masked = masked_keys(sentence.known, sentence.words, scoring.mask, range(n))
     if masked is not None:
-        record("visible", (~masked).astype(scores.dtype), "given")
+        visible = (~masked).astype(scores.dtype)
+        record("visible", visible, "1 if query i attends to key j, else 0", "given")
         terms.append("visible")
     weights = softmax(scores.copy(), masked)
-    step("weights", weights, "softmax", *terms)
+    step("weights", weights, formula, "softmax", *terms)
     weighted = weights[:, :, :, None] * values[:, None, :, :]
-    step("weighted_values", weighted, "weighting", "weights", "values")
+    step("weighted_values", weighted, "A[i,j]·V[j]", "weighting", "weights", "values")
     context: Floats = weights @ values
-    step("context", context, "sum", "weighted_values")
-    return context
+    step("context", context, "C[i] = Σj A[i,j]·V[j]", "sum", "weighted_values")
+    joined = np.ascontiguousarray(context.transpose(1, 0, 2)).reshape(n, heads * values.shape[2])
+    if heads > 1:
+        record("concatenation", joined, "concat(C of all heads)", "concatenation", "context")
+    return joined
 
 
-_TRANSPOSED = re.compile(r"(W[qkvo])")
+_WEIGHT = re.compile(r"(W[qkvo])")
 
 
 def _unmasked(x: Floats) -> SentenceArrays:
     """Return a sentence of known tokens that attend to all tokens. [n, …]"""
     n = len(x)
     return SentenceArrays(x, np.ones(n, np.bool_), np.arange(n))
-
-
-def _join_heads(x: Floats, record: _Recorder) -> Floats:
-    """Concatenate the heads, a step if there are several. [h, n, v] -> [n, h·v]"""
-    heads, n, width = x.shape
-    joined = np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, heads * width)
-    if heads > 1:
-        record("concatenation", joined, "concatenation", "context")
-    return joined
-
-
-def _formula_of_final(layer: Layer) -> str:
-    """Return the end of the formula of `contextual`, after Y; X₀ are the static vectors."""
-    final = "" if layer.final.weight is None else "·Wf"
-    final += "" if layer.final.bias is None else " + bf"
-    return final if layer.skip is None else f"{final} + X₀·Ws"
-
-
-def _formulas(layer: Layer) -> dict[str, str]:
-    """Return the formulas of a layer; a projection without a weight is X, or its layer norm X̂."""
-    residual, scoring, before = layer.residual, layer.scoring, layer.norm == "before"
-    position = f" + {residual.position_share}·p" if residual.position_share else ""
-    combined = f"R = O/|O| + {residual.share}·X/|X|{position}"
-    formulas = FORMULAS | {
-        "attention_norm": f"X̂ = LayerNorm({'X' if before else 'R'})",
-        "residual": {"none": "R = O", "add": "R = X + O", "unit": combined}[residual.kind],
-    }
-    x = "X̂" if layer.attention_norm is not None and before else "X"
-    projections = {"queries": layer.query, "keys": layer.key, "values": layer.value}
-    for name, projection in projections.items():
-        letter = name[0]
-        product = x if projection.weight is None else f"{x}·W{letter}"
-        bias = "" if projection.bias is None else f" + b{letter}"
-        formulas[name] = f"{letter.upper()} = {product}{bias}"
-    weight = "" if layer.output.weight is None else "·Wo"
-    bias = "" if layer.output.bias is None else " + bo"
-    formulas["output"] = f"O = {'concat(C)' if layer.heads > 1 else 'C'}{weight}{bias}"
-    if final := _formula_of_final(layer):
-        formulas["contextual"] = f"Y{final}"
-    scores = "scaled scores" if scoring.scale else "scores"
-    formulas["weights"] = f"A = softmax of each row of the {scores}"
-    if scoring.position_bias is not None or scoring.word_bias or scoring.mask != "all":
-        formulas["weights"] += " plus biases, over the visible keys"
-    # The feed-forward network starts from the residual, or from a norm of it.
-    start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
-    x = "x" if layer.feed_forward_norm is not None and before else start
-    relu = layer.feed_forward is not None and layer.feed_forward.activation == "relu"
-    inner = f"{'ReLU' if relu else 'GELU'}({x}·W1 + b1)"
-    return formulas | {
-        "feed_forward_norm": "x = LayerNorm(R)" if before else f"LayerNorm({start} + F)",
-        "feed_forward_inner": inner,
-        "feed_forward": f"F = {inner}·W2 + b2",
-    }

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.progress import SILENT, Progress
-from polyseme.tokenizer import Text, is_unspaced, joined, segments, spellings, words_of
+from polyseme.spellings import spellings
+from polyseme.tokenizer import Text, joined, words_of
+from polyseme.words import is_unspaced, segments
 
 MAX_TEXTS = 100_000
 """Maximum number of texts in a sample."""

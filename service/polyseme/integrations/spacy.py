@@ -15,7 +15,7 @@ from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
 from polyseme.senses.inventory import load_inventory, read_inventory
-from polyseme.tokenizer import Case
+from polyseme.spellings import Case
 
 try:
     from spacy.language import Language

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.errors import ModelFolderError
-from polyseme.tokenizer import has_spellings, is_compound, spelling_key
+from polyseme.spellings import spelling_key
+from polyseme.words import has_spellings, is_compound
 
 Buffer: TypeAlias = bytes | mmap.mmap
 """The content of `vocabulary.txt`: one word per line in UTF-8, each ended by a line feed."""

@@ -23,17 +23,8 @@ from polyseme.operations.encode import (
 from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Phrases
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share, TextOrWords
-from polyseme.tokenizer import (
-    Case,
-    ResolvedToken,
-    Text,
-    Tokenized,
-    comparable,
-    hashable,
-    joined,
-    spellings,
-    without_greek_accents,
-)
+from polyseme.spellings import Case, comparable, spellings, without_greek_accents
+from polyseme.tokenizer import ResolvedToken, Text, Tokenized, hashable, joined
 
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are

@@ -16,16 +16,9 @@ from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, current_budget, current_record, stage
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName
-from polyseme.tokenizer import (
-    Case,
-    Resolution,
-    ResolvedToken,
-    Text,
-    Tokenized,
-    Tokenizer,
-    is_unsegmented,
-)
-from polyseme.tokenizer import words as word_spans
+from polyseme.spellings import Case, Resolution
+from polyseme.tokenizer import ResolvedToken, Text, Tokenized, Tokenizer, is_unsegmented
+from polyseme.words import word_spans
 
 PathOfText: TypeAlias = Callable[[int], FieldPath]
 """Returns the path of a text in a request by its index among the texts."""

@@ -12,13 +12,8 @@ from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, stage
 from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS
 from polyseme.operations.schema import ModelName, Neighbor, Request, Vector, one_of_kinds
-from polyseme.tokenizer import (
-    MAX_WORD_LENGTH,
-    Case,
-    Resolution,
-    ResolvedToken,
-    Tokenizer,
-)
+from polyseme.spellings import MAX_WORD_LENGTH, Case, Resolution
+from polyseme.tokenizer import ResolvedToken, Tokenizer
 
 _ZERO = 1e-12
 """A shorter sum of a unit vector is a rounding error."""

@@ -9,7 +9,7 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
 from polyseme.operations.schema import Request, Share, one_of_kinds
-from polyseme.tokenizer import Case
+from polyseme.spellings import Case
 
 Part: TypeAlias = Literal[
     "static",

@@ -24,7 +24,8 @@ from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import missing_layer
 from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Strings
 from polyseme.operations.serialize import array_parts, json_parts
-from polyseme.tokenizer import Case, Tokenized
+from polyseme.spellings import Case
+from polyseme.tokenizer import Tokenized
 
 MAX_TRACED = 1024
 """The largest value of the setting `max_trace_tokens`."""

@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +92,7 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE
     if count is None:
         return divide(vectors, None, rule).chosen
     points = unit(vectors.astype(np.float64))
-    sample = _sample(len(points))
-    return _clusters(points, sample, _mixture(points[sample], min(count, len(sample))))
+    return _clusters(points, _sample(len(points)), count)
 
 
 def divide(
@@ -110,13 +109,12 @@ def divide(
     """
     points = unit(vectors.astype(np.float64))
     sample = _sample(len(points))
-    chosen = points[sample]
-    max_count = min(max(min(MAX_FOUND, len(chosen) // 2), 2), len(chosen))
-    divided = [_mixture(chosen, n) for n in range(1, max_count + 1)]
-    alternatives = [_clusters(points, sample, labels) for labels in divided]
-    few = len(chosen) < MIN_OCCURRENCES
-    shifted = chosen if evidence is None else unit(evidence[sample].astype(np.float64))
-    odds = -DECISION if few else log_odds(statistics(shifted, divided[1]), rule)
+    max_count = min(max(min(MAX_FOUND, len(sample) // 2), 2), len(sample))
+    alternatives = [_clusters(points, sample, n) for n in range(1, max_count + 1)]
+    few, odds = len(sample) < MIN_OCCURRENCES, -DECISION
+    if not few:
+        shifted = points[sample] if evidence is None else unit(evidence[sample].astype(np.float64))
+        odds = log_odds(statistics(shifted, alternatives[1].labels[sample]), rule)
     several = float(1 / (1 + np.exp(-odds - DECISION)))
     if count is not None:
         used = alternatives[count - 1] if count <= max_count else cluster(points, count)
@@ -137,9 +135,10 @@ def _sample(m: int) -> NDArray[np.int64]:
     return np.arange(min(m, MAX_CLUSTERED)) * m // min(m, MAX_CLUSTERED)
 
 
-def _clusters(points: Floats, sample: NDArray[np.int64], labels: NDArray[np.int64]) -> Clusters:
-    """Return the clusters of points, of which those in `sample` have labels. [m, d], [s], [s]"""
+def _clusters(points: Floats, sample: NDArray[np.int64], count: int) -> Clusters:
+    """Cluster the points in `sample`, and assign the others to the nearest cluster. [m, d], [s]"""
     chosen = points[sample]
+    labels = _mixture(chosen, min(count, len(chosen)))
     present = [label for label in range(int(labels.max(initial=0)) + 1) if (labels == label).any()]
     centroids = unit(np.stack([chosen[labels == label].mean(axis=0) for label in present]))
     cosines = points @ centroids.T
@@ -154,23 +153,15 @@ def _clusters(points: Floats, sample: NDArray[np.int64], labels: NDArray[np.int6
     return Clusters(rank[nearest], centroids[order], confidence, own, separation)
 
 
-class Assigned(NamedTuple):
-    """The nearest cluster of each of m vectors."""
+def assign(vectors: Floats, centroids: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Return the nearest cluster of each vector, the confidence, and the cosine with the centroid.
 
-    labels: NDArray[np.int64]
-    """[m]"""
-    confidence: Floats
-    """[m], from 0 to 1"""
-    cosines: Floats
-    """[m], with the centroid"""
-
-
-def assign(vectors: Floats, centroids: Floats) -> Assigned:
-    """Return the nearest cluster of each vector. [m, d], [k, d]"""
+    [m, d], [k, d] -> [m], [m], [m]
+    """
     cosines = unit(vectors.astype(np.float64)) @ centroids.T
     nearest = cosines.argmax(axis=1)
     own = cosines[np.arange(len(cosines)), nearest]
-    return Assigned(nearest, _confidence(cosines, nearest), own)
+    return nearest, _confidence(cosines, nearest), own
 
 
 def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:

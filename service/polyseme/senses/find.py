@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -14,7 +14,7 @@ from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError, counted
 from polyseme.models.model import Model
 from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrences, spelled_rows
-from polyseme.operations.encode import record_token_counts, tokenize_text
+from polyseme.operations.encode import tokenize_text
 from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Phrases
 from polyseme.operations.schema import (
@@ -255,19 +255,16 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
     limits, word = limits or Limits(), request.word or ""
     forms = WordForms((word, *request.forms), request.case == "exact", request.phrases)
     with stage("tokens"):
-        sentences, positions, texts, indices = locate(
+        sentences, positions, of_texts, of_words, counts = locate(
             model, request.texts, request.occurrences, forms, limits
         )
-        counts = record_token_counts(sentences)
-        _check_count(request, forms, sum(map(len, positions)))
-        if request.occurrences is not None:
-            first = next(i for i, of_text in enumerate(texts) if 0 in of_text)
-            word = sentences[first].words[positions[first][texts[first].index(0)]].text
+        _check_count(request, forms, len(of_texts))
     with stage("attention"):
         projection = find_projection(model)
-        tokens = [one.tokens if at else [] for one, at in zip(sentences, positions, strict=True)]
+        tokens = [sentence.tokens for sentence in sentences]
         encoded = encode_occurrences(model, tokens, positions)
-        of_texts, of_words = [*chain.from_iterable(texts)], [*chain.from_iterable(indices)]
+        if request.occurrences is not None:
+            word = encoded[0].token.text
         # The order of the texts would set that of the sums, and the centers that clustering starts
         # from: occurrences are clustered in the order of their words instead.
         spelled = ["\n".join(token.text for token in of_sentence) for of_sentence in tokens]

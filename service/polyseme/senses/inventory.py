@@ -5,7 +5,6 @@ The document is JSON that anybody may send or edit, so every part of it is check
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
@@ -29,7 +28,6 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
 from polyseme.operations.compare import Occurrences
-from polyseme.operations.encode import record_token_counts
 from polyseme.operations.limits import Limits, stage
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
@@ -338,24 +336,22 @@ def apply_senses(
         hint = "Use the model that the inventory names in `model`, or find the senses again."
         raise InvalidError([FieldError(("inventory",), message)], hint)
     with stage("tokens"):
-        located = locate(model, request.texts, request.occurrences, inventory.word_forms, limits)
-        record_token_counts(located.sentences)
-    entries = [one for one in zip(*located, strict=True) if one[1]]
-    if not entries:
+        sentences, positions, texts, indices, _ = locate(
+            model, request.texts, request.occurrences, inventory.word_forms, limits
+        )
+    if not texts:
         return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
-    sentences, positions, texts, indices = zip(*entries, strict=True)
     with stage("attention"):
         rows = surround(model, [sentence.words for sentence in sentences], positions)
-        assigned = assign(project(rows, projection), centroids)
+        labels, confidence, cosines = assign(project(rows, projection), centroids)
     thresholds = np.array([sense.threshold for sense in inventory.senses])
-    unsure = assigned.cosines < thresholds[assigned.labels]
+    unsure = cosines < thresholds[labels]
     spans = zip((one.tokens for one in sentences), positions, strict=True)
     tokens = (of_sentence[i] for of_sentence, at in spans for i in at)
-    columns = [one.tolist() for one in (assigned.labels, assigned.confidence.round(4), unsure)]
-    columns.append([*chain.from_iterable(indices)])
+    columns = [one.tolist() for one in (labels, confidence.round(4), unsure)]
     occurrences = [
         AppliedOccurrence(text, token.start, token.end, i, inventory.senses[i].label, *rest)
-        for text, token, i, *rest in zip(chain.from_iterable(texts), tokens, *columns, strict=True)
+        for text, token, i, *rest in zip(texts, tokens, *columns, indices, strict=True)
     ]
     occurrences.sort(key=attrgetter("text"))
     share = round(float(unsure.mean()), 4)

@@ -30,7 +30,13 @@ from polyseme.operations.compare import (
     may_occur,
     word_places,
 )
-from polyseme.operations.encode import stacks, tokenize, word_indices
+from polyseme.operations.encode import (
+    TokenCounts,
+    record_token_counts,
+    stacks,
+    tokenize,
+    word_indices,
+)
 from polyseme.operations.limits import Limits, current_budget
 from polyseme.operations.options import EncodeOptions
 from polyseme.senses.clustering import DEFAULT_RULE
@@ -69,14 +75,17 @@ class WordForms(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Sentences, the positions of the occurrences in each, and where they are in the request."""
+    """The m occurrences of a word, and the sentences that have any."""
 
     sentences: list[Tokenized]
     positions: list[list[int]]
-    texts: list[list[int]]
-    """indices of `texts` or `occurrences` in the request"""
-    indices: list[list[int | None]]
-    """indices in lists of words; None in strings"""
+    """the positions of the occurrences in each sentence"""
+    texts: list[int]
+    """[m], the index of each occurrence in `texts` or `occurrences` of the request"""
+    indices: list[int | None]
+    """[m], the index of each occurrence in a list of words; None in a string"""
+    counts: TokenCounts
+    """those of all sentences that were tokenized"""
 
 
 def locate(
@@ -101,32 +110,28 @@ def locate(
         of_texts = [[*at] for at in tokens]
         positions = [[*at.values()] for at in tokens]
         texts = [occurrences[first].text for first, *_ in of_texts]
-        return Located(
-            sentences, positions, of_texts, [*map(_indices, texts, sentences, positions)]
-        )
-    texts = texts or []
-    limits.check("max_sentences", len(texts))
-    forms = match_forms(word.forms, exact=word.exact)
-    indices = []
-    for index, text in enumerate(texts):
-        current_budget().check()
-        if may_occur(text, forms, exact=word.exact):
-            indices.append(index)
-    texts = [texts[i] for i in indices]
-    sentences = tokenize(model, texts, options, limits, lambda n: ("texts", indices[n]))
-    spelled = ([token.text for token in sentence.words] for sentence in sentences)
-    positions = [word_places(words, forms, exact=word.exact) for words in spelled]
-    limits.check("max_occurrences", sum(map(len, positions)))
-    of_texts = [[i] * len(at) for i, at in zip(indices, positions, strict=True)]
-    return Located(sentences, positions, of_texts, [*map(_indices, texts, sentences, positions)])
-
-
-def _indices(text: Text, sentence: Tokenized, positions: Sequence[int]) -> list[int | None]:
-    """Return the indices of tokens in a list of words; None for those of a string."""
-    if isinstance(text, str) or not positions:
-        return [None] * len(positions)
-    indices = word_indices(text, sentence.words)
-    return [indices[i] for i in positions]
+    else:
+        texts = texts or []
+        limits.check("max_sentences", len(texts))
+        forms = match_forms(word.forms, exact=word.exact)
+        possible = []
+        for index, text in enumerate(texts):
+            current_budget().check()
+            if may_occur(text, forms, exact=word.exact):
+                possible.append(index)
+        texts = [texts[i] for i in possible]
+        sentences = tokenize(model, texts, options, limits, lambda n: ("texts", possible[n]))
+        spelled = ([token.text for token in sentence.words] for sentence in sentences)
+        positions = [word_places(words, forms, exact=word.exact) for words in spelled]
+        limits.check("max_occurrences", sum(map(len, positions)))
+        of_texts = [[i] * len(at) for i, at in zip(possible, positions, strict=True)]
+    indices: list[int | None] = []
+    for text, sentence, at in zip(texts, sentences, positions, strict=True):
+        in_list = [] if isinstance(text, str) or not at else word_indices(text, sentence.words)
+        indices += [in_list[i] if in_list else None for i in at]
+    present = [sentence for sentence, at in zip(sentences, positions, strict=True) if at]
+    counts = record_token_counts(sentences)
+    return Located(present, [*filter(None, positions)], [*chain(*of_texts)], indices, counts)
 
 
 class SentenceContexts(NamedTuple):
@@ -134,9 +139,12 @@ class SentenceContexts(NamedTuple):
 
     sentence: int
     """index of the sentence"""
-    inputs: SentenceArrays
+    vectors: Floats
+    """[n, d], the static vectors"""
     static: Floats
-    """[n, d], the unit static vectors"""
+    """[n, d], the same of norm 1"""
+    informativeness: Floats
+    """[n], exp(word bias), at most 1"""
     contexts: Floats
     """[p, d], of norm 1, or zero without a known word to attend to"""
     weights: Floats
@@ -176,10 +184,13 @@ def contextualize_at(
                 contexts = _attended_at(last, result.contextual, inputs, rows, at)
             contexts = require_finite(unit(contexts * _column_factors(model)))
         static = unit(inputs.vectors).astype(np.float64)
+        informative = _informativeness(inputs)
         parts = np.split(contexts, np.cumsum(counts)[:-1])
         for row, (i, part) in enumerate(zip(indices, parts, strict=True)):
             shown = result.records[-1]["weights"][row][:, positions[i]] if weights else np.empty(0)
-            yield SentenceContexts(i, inputs.select(row), static[row], part, shown)
+            yield SentenceContexts(
+                i, inputs.vectors[row], static[row], informative[row], part, shown
+            )
 
 
 def _attended_at(
@@ -243,8 +254,8 @@ def encode_occurrences(
         ids, spellings = _word_ids(tokens)
         surroundings = _surroundings(one, ids, at)
         # Function words get attention because they are adjacent, not because they indicate a sense.
-        attention = one.weights.mean(axis=0) * _informativeness(one.inputs)
-        statics = one.inputs.vectors[at]
+        attention = one.weights.mean(axis=0) * one.informativeness
+        statics = one.vectors[at]
         shown = [i for i, word in enumerate(spellings) if any(map(str.isalnum, word))]
         words = [spellings[i] for i in shown]
         for row, position in enumerate(at):
@@ -287,7 +298,7 @@ def _word_ids(tokens: Sequence[ResolvedToken]) -> tuple[Integers, list[str]]:
 
 
 def _informativeness(inputs: SentenceArrays) -> Floats:
-    """Return exp(word bias), at most 1, and 1 without word biases. -> [n]"""
+    """Return exp(word bias), at most 1, and 1 without word biases. -> [B, n]"""
     if inputs.word_bias is None:
         return np.ones(inputs.words.shape, np.float32)
     return np.exp(np.minimum(inputs.word_bias, 0))
@@ -297,7 +308,7 @@ def _surroundings(one: SentenceContexts, ids: Integers, positions: Sequence[int]
     """Return the surroundings of p tokens; no mean has the words of their own id. -> [p, 3d]"""
     at = np.array(positions)[:, None]
     others = (ids != ids[at]).astype(np.float32)
-    others *= _informativeness(one.inputs)
+    others *= one.informativeness
     near = others * np.exp(-np.abs(np.arange(len(ids)) - at) / REACH)
     # One product per occurrence, so that the bits of its means do not depend on the others.
     means: NDArray[np.float32] = (np.stack([others, near], axis=1) @ one.static).astype(np.float32)
