@@ -1,12 +1,21 @@
 """Stages are recorded for the request of the thread that runs them."""
 
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
 from polyseme.operations import limits
 from polyseme.operations.limits import record, stage
+
+
+@contextmanager
+def recording():
+    """The record of a block: its stages and token counts."""
+    record(made := SimpleNamespace(stages={}, counts=None))
+    yield made
+    record(None)
 
 
 @pytest.fixture
@@ -20,9 +29,8 @@ def clock(monkeypatch):
 @pytest.fixture
 def found():
     """The record of a request in this thread."""
-    record(made := SimpleNamespace(stages={}, counts=None))
-    yield made
-    record(None)
+    with recording() as made:
+        yield made
 
 
 def test_a_stage_has_its_first_start_its_last_end_and_the_sum_of_its_times(clock, found):

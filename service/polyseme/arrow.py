@@ -397,11 +397,11 @@ class Encoding:
         pooled = [pooled_part(self.pooling)] if self.pooling else []
         include = [*options.include, *pooled]
         self.options = options.model_copy(update={"include": include, "dtype": "float32"})
-        self.value_counts: dict[ArrayPart, tuple[int, int]] = {}
+        self.size_coefficients: dict[ArrayPart, tuple[int, int]] = {}
         """for n tokens, an array has n·a + n²·b values"""
         for part in (part for part in get_args(ArrayPart) if part in encoder.include):
             alone = options.model_copy(update={"include": [part]})
-            self.value_counts[part] = alone.size_coefficients(self.model)
+            self.size_coefficients[part] = alone.size_coefficients(self.model)
         self.forms = [(match_forms(encoder.words, exact=encoder.exact), encoder.exact)]
         for word in (inventory.word_forms for inventory in encoder.inventories):
             self.forms.append((match_forms(word.forms, exact=word.exact), word.exact))
@@ -417,7 +417,7 @@ class Encoding:
         senses = SENSE_COLUMNS if encoder.senses else {}
         if self.is_tokens:
             columns |= {"index": pa.int32()} | TOKEN_COLUMNS | senses
-            columns["vector"] = self._list_type(real, self.value_counts[encoder.include[0]][0])
+            columns["vector"] = self._list_type(real, self.size_coefficients[encoder.include[0]][0])
         else:
             if senses:
                 position = dict.fromkeys(("start", "stop", "index"), pa.int32())
@@ -425,7 +425,7 @@ class Encoding:
                 columns["senses"] = pa.list_(pa.struct(list(kinds.items())))
             if encoder.include:
                 columns |= {f"{name}s": pa.list_(kind) for name, kind in TOKEN_COLUMNS.items()}
-            for part, (per_token, _) in self.value_counts.items():
+            for part, (per_token, _) in self.size_coefficients.items():
                 columns[part] = pa.list_(self._list_type(real, per_token) if per_token else real)
             if self.pooling:
                 columns["vector"] = self._list_type(real, self.width)
@@ -463,7 +463,7 @@ class Encoding:
     def _bytes(self, row: _Row) -> int:
         """Return the approximate size of the numbers of a row."""
         n, written = len(row.sentence.words), len(row.words)
-        arrays = sum(written * a + n * n * b for a, b in self.value_counts.values())
+        arrays = sum(written * a + n * n * b for a, b in self.size_coefficients.values())
         return (arrays + (self.width if self.pooling else 0) + 1) * 4
 
     def _tokenize(self, texts: list[Text | None], problems: Sequence[str | None]) -> list[_Row]:
@@ -551,7 +551,7 @@ class Encoding:
         written = np.array([len(row.words) for row in rows], np.int64)
         ends: dict[ArrayPart, list[int]] = {}
         results: dict[ArrayPart, NDArray[Any]] = {}
-        for part, (per_token, per_pair) in self.value_counts.items():
+        for part, (per_token, per_pair) in self.size_coefficients.items():
             ends[part] = np.cumsum([0, *(written * per_token + lengths**2 * per_pair)]).tolist()
             buffer = pa.allocate_buffer(ends[part][-1] * dtype.itemsize)
             results[part] = np.frombuffer(buffer, dtype)
@@ -598,7 +598,7 @@ class Encoding:
             result.append(pa.array([None if null else one for one, null in pairs], kind))
         if self.encoder.include:
             result += map(lists, token_columns(rows))
-        for part, (per_token, per_pair) in self.value_counts.items():
+        for part, (per_token, per_pair) in self.size_coefficients.items():
             if per_token:
                 of_tokens = arrays[part].reshape(-1, per_token)
                 result.append(lists(self._vectors(of_tokens, np.zeros(len(of_tokens), np.bool_))))
@@ -633,7 +633,7 @@ class Encoding:
         )
         tokens = token_columns(rows)
         ((name, values),) = arrays.items()
-        vectors = values.reshape(-1, self.value_counts[name][0])
+        vectors = values.reshape(-1, self.size_coefficients[name][0])
         tokens = [pa.array(list(positions), pa.int32()), *tokens]
         if self.encoder.senses:
             tokens += self._sense_columns(rows)

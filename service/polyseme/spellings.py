@@ -128,7 +128,7 @@ def spelling_key(word: str) -> str:
     return form.casefold().replace("ı", "i").replace("i\u0307", "i")
 
 
-def comparable(text: str, *, exact: bool = False) -> str:
+def fold(text: str, *, exact: bool = False) -> str:
     """Return a text in which all spellings of a word are equal.
 
     With `exact`, cases, optional marks and other letters differ. White space counts as one space.

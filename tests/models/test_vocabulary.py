@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Index, Vocabulary, map_file
-from polyseme.tokenizer import forms, has_spellings, spelling_key, spellings
+from polyseme.spellings import forms, spelling_key, spellings
+from polyseme.words import has_spellings
 from tests.models.damage import (
     INDEX,
     VOCABULARY,

@@ -30,7 +30,7 @@ from polyseme.errors import CommandError, PolysemeError
 from polyseme.processes import run_in_processes
 from polyseme.progress import ProgressBar
 
-MANIFEST = "_bulk.json"
+JOB_FILE = "_bulk.json"
 """The file of the job in the output folder. Parquet readers skip names that begin with `_`."""
 ERRORS = "_errors.jsonl"
 """The rows with an error, of all shards."""
@@ -186,10 +186,10 @@ def _plan(job: Job, files: Sequence[InputFile]) -> dict[str, Any]:
     document = _document(job)
     inputs = [file.document() for file in files]
     groups: list[list[dict[str, str]]] = []
-    names = {path.name for path in job.out.iterdir()} - {_LOCK, MANIFEST}
+    names = {path.name for path in job.out.iterdir()} - {_LOCK, JOB_FILE}
     if any(not name.startswith(TEMPORARY_PREFIX) for name in names):
         try:
-            before = orjson.loads(job.out.joinpath(MANIFEST).read_bytes())["job"]
+            before = orjson.loads(job.out.joinpath(JOB_FILE).read_bytes())["job"]
             groups = before.pop("input")
             differences = _differences(before, document)
             if any(one not in inputs for one in chain.from_iterable(groups)):
@@ -201,7 +201,7 @@ def _plan(job: Job, files: Sequence[InputFile]) -> dict[str, Any]:
                 "The folder contains other files: use an empty or a new folder."
             ) from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            message = f"{MANIFEST} in the folder is damaged: use another folder."
+            message = f"{JOB_FILE} in the folder is damaged: use another folder."
             raise CommandError(message) from None
         if differences:
             raise CommandError(
@@ -237,7 +237,7 @@ def _write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, An
     if totals:
         manifest["totals"] = totals
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    atomic_write(folder / MANIFEST, orjson.dumps(manifest, option=style))
+    atomic_write(folder / JOB_FILE, orjson.dumps(manifest, option=style))
 
 
 def write_in_processes(

@@ -26,7 +26,7 @@ from polyseme.senses.inventory import (
 )
 from polyseme.senses.occurrences import WordForms
 from polyseme.sentences import split_sentences
-from polyseme.spellings import comparable, without_greek_accents
+from polyseme.spellings import fold, without_greek_accents
 from polyseme.tokenizer import Text, hashable, joined, resolve
 from polyseme.words import is_unspaced
 
@@ -86,7 +86,7 @@ class SentenceSource:
 
         texts = read_texts(self.files, self.column, Progress(), stage)
         for name, row, text in texts:
-            if not self.pattern.search(comparable(joined(text), exact=self.word.exact)):
+            if not self.pattern.search(fold(joined(text), exact=self.word.exact)):
                 if others:
                     others.add("", text[:MAX_CHARACTERS])
                 continue
@@ -98,7 +98,7 @@ class SentenceSource:
 
 
 def word_pattern(forms: Iterable[str], *, exact: bool = False) -> regex.Pattern[str]:
-    """Return the pattern of a word or its forms in `comparable` texts.
+    """Return the pattern of a word or its forms, for a text after `fold`.
 
     It matches between characters that belong to no word. A form that ends in `*` is the beginning
     of a word. In scripts without spaces between words, other letters may be beside it.
@@ -119,12 +119,12 @@ def find_word(
     text: str, pattern: regex.Pattern[str], *, exact: bool = False
 ) -> tuple[int, str] | None:
     """Return the start of the first word of a text that a `word_pattern` matches, and the word."""
-    match = pattern.search(shown := comparable(text, exact=exact))
+    match = pattern.search(shown := fold(text, exact=exact))
     if not match:
         return None
     start, end = match.span()
     if len(shown) != len(text):
-        places, size = range(len(text)), lambda n: len(comparable(text[:n], exact=exact))
+        places, size = range(len(text)), lambda n: len(fold(text[:n], exact=exact))
         start = bisect_right(places, start, key=size) - 1
         end = bisect_left(places, end, key=size)
     return start, text[start:end]
@@ -135,7 +135,7 @@ def matching_forms(
 ) -> list[tuple[str, int]]:
     """Return the most frequent tokens of texts that a `word_pattern` matches, with their counts."""
     tokens = chain.from_iterable(map(model.tokenizer.look_up, texts))
-    words = [one.text for one in tokens if pattern.fullmatch(comparable(one.text, exact=exact))]
+    words = [one.text for one in tokens if pattern.fullmatch(fold(one.text, exact=exact))]
     return Counter(words if exact else map(str.lower, words)).most_common(MAX_FORMS)
 
 
@@ -146,11 +146,11 @@ def similar_forms(model: Model, word: str, *, exact: bool) -> list[tuple[str, fl
     are in lower case, or as they are written if `exact`.
     """
     vector = model.static([resolve(word, model.vocabulary)])[0]
-    folded = without_greek_accents(comparable(word))
+    folded = without_greek_accents(fold(word))
     beginning, length = folded[: -(-3 * len(folded) // 5)], len(folded) + _MAX_FURTHER
     forms: dict[str, float] = {}
     for other, cosine in model.neighbors(vector, _NEIGHBORS, []) if vector.any() else ():
-        spelled = without_greek_accents(comparable(other))
+        spelled = without_greek_accents(fold(other))
         alike = spelled.startswith(beginning) and len(spelled) <= length
         if alike and spelled != folded and cosine >= _MIN_COSINE:
             forms.setdefault(other if exact else other.lower(), round(cosine, 2))
@@ -186,7 +186,7 @@ def forms_of_lemma(
                             " a list as long as that of the words."
                         )
                     named = zip(words, map(str, of_words), strict=True)
-                    same = (word for word, of in named if comparable(of) == comparable(lemma))
+                    same = (word for word, of in named if fold(of) == fold(lemma))
                     counts.update(same if exact else map(str.lower, same))
                 bar.advance(int(rows.bytes))
     return counts.most_common(MAX_FORMS)

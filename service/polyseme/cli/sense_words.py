@@ -30,7 +30,7 @@ from polyseme.progress import Progress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.sentences import split_sentences
-from polyseme.spellings import comparable, without_greek_accents
+from polyseme.spellings import fold, without_greek_accents
 from polyseme.tokenizer import Text, joined
 from polyseme.words import is_unspaced
 
@@ -117,7 +117,7 @@ def sample_words(
     # A word is looked for in the sentences that have its first run of word characters.
     by_run: dict[str, list[str]] = {}
     for word in words:
-        run = None if is_unspaced(word) else _RUN.search(without_greek_accents(comparable(word)))
+        run = None if is_unspaced(word) else _RUN.search(without_greek_accents(fold(word)))
         by_run.setdefault(run[0] if run else "", []).append(word)
     pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}
@@ -125,7 +125,7 @@ def sample_words(
     for _, _, text in read_texts(inputs, column, Progress(), "reading"):
         for _, sentence in split_sentences(text, *languages[:1]):
             shown = joined(sentence)
-            runs = {"", *_RUN.findall(without_greek_accents(comparable(shown)))}
+            runs = {"", *_RUN.findall(without_greek_accents(fold(shown)))}
             for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
                 if place := find_word(shown, pattern(word)):
                     part, _ = part_around(sentence, place[0])

@@ -19,7 +19,7 @@ from polyseme.engine.attention import (
 )
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize, split_heads
 
-Operation: TypeAlias = Literal[
+StepKind: TypeAlias = Literal[
     "given",
     "copy",
     "product",
@@ -54,14 +54,14 @@ class Step:
     name: str
     formula: str
     values: Floats
-    operation: Operation
+    operation: StepKind
     operands: tuple[str, ...] = ()
     """names of steps, and of weights in the request, such as `query_weight`"""
     factors: tuple[float, ...] = ()
     """factors of the operands of a `combination`"""
 
 
-Origin: TypeAlias = tuple[str, Operation, *tuple[str, ...]]
+Origin: TypeAlias = tuple[str, StepKind, *tuple[str, ...]]
 """A formula, an operation and its operands."""
 
 
@@ -92,7 +92,7 @@ class _Recorder:
         name: str,
         values: Floats,
         formula: str,
-        operation: Operation,
+        operation: StepKind,
         *operands: str,
         factors: tuple[float, ...] = (),
     ) -> Floats:
@@ -134,7 +134,7 @@ def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], index: int) -
             x = step("attention_norm", norm(x), "X̂ = LayerNorm(R)", "function", step.last)
             letter = "X̂"
         x, terms = _trace_feed_forward(layer, x, letter, step)
-        operation: Operation = "addition" if len(terms) > 1 else "copy"
+        operation: StepKind = "addition" if len(terms) > 1 else "copy"
         formula = _product("Y", layer.final, "f") + ("" if layer.skip is None else " + X₀·Ws")
         if formula != "Y":
             x = layer.finish(step("layer_output", x, "Y", operation, *terms), sentence)

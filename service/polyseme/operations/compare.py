@@ -23,7 +23,7 @@ from polyseme.operations.encode import (
 from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Phrases
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share, TextOrWords
-from polyseme.spellings import Case, comparable, spellings, without_greek_accents
+from polyseme.spellings import Case, fold, spellings, without_greek_accents
 from polyseme.tokenizer import ResolvedToken, Text, Tokenized, hashable, joined
 
 NEIGHBOR_SHARE = 0.4
@@ -298,8 +298,8 @@ class TokenFinder:
         `index` is that of the occurrence in the request.
         """
         if occurrence.word is not None:
-            folded = comparable(occurrence.word)
-            exact = comparable(occurrence.word, exact=True)
+            folded = fold(occurrence.word)
+            exact = fold(occurrence.word, exact=True)
             forms = ((True, exact), (False, folded), (False, without_greek_accents(folded)))
             indices = next(filter(None, map(self._indices.get, forms)), [])
             if occurrence.nth < len(indices):
@@ -332,14 +332,14 @@ class TokenFinder:
         indices: dict[tuple[bool, str], list[int]] = {}
         for index, token in enumerate(self._tokens):
             for exact in (True, False):
-                key = exact, comparable(token.text, exact=exact)
+                key = exact, fold(token.text, exact=exact)
                 indices.setdefault(key, []).append(index)
         return indices
 
 
 def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
     """Return the forms of a word as `word_places` compares them, without empty ones."""
-    compared = {comparable(form, exact=exact) for form in forms} - {""}
+    compared = {fold(form, exact=exact) for form in forms} - {""}
     return frozenset(compared if exact else compared.union(map(without_greek_accents, compared)))
 
 
@@ -349,7 +349,7 @@ def word_places(texts: Iterable[str], forms: Collection[str], *, exact: bool = F
     `texts` are those of the tokens, `forms` the result of `match_forms` with the same `exact`.
     Other spellings of a form are equal to it.
     """
-    return [index for index, text in enumerate(texts) if comparable(text, exact=exact) in forms]
+    return [index for index, text in enumerate(texts) if fold(text, exact=exact) in forms]
 
 
 def may_occur(text: Text, forms: Collection[str], *, exact: bool = False) -> bool:
@@ -357,7 +357,7 @@ def may_occur(text: Text, forms: Collection[str], *, exact: bool = False) -> boo
 
     Only the beginning of a form is searched, which bounds the time of hostile forms.
     """
-    text = comparable(joined(text), exact=exact)
+    text = fold(joined(text), exact=exact)
     return any(form[:SEARCHED_PREFIX] in text for form in forms)
 
 

@@ -199,8 +199,8 @@ def npz_parts(
     sink = _Sink()
     with zipfile.ZipFile(sink, "w") as archive:
         yield from _entry(archive, sink, "offsets", [offsets], offsets.shape)
-        facts = np.frombuffer(b"[%b]" % tokens, np.uint8)
-        yield from _entry(archive, sink, "tokens", [facts], facts.shape)
+        token_bytes = np.frombuffer(b"[%b]" % tokens, np.uint8)
+        yield from _entry(archive, sink, "tokens", [token_bytes], token_bytes.shape)
         for part, width in PER_TOKEN.items():
             if part in options.include:
                 rows = [one.arrays[part] for one in sentences] or [np.empty(0, options.dtype)]

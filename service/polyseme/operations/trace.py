@@ -10,8 +10,8 @@ from pydantic import Field, PlainValidator, model_validator
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.trace import (
-    Operation,
     Step,
+    StepKind,
     Weights,
     trace_embeddings,
     trace_layer,
@@ -33,7 +33,7 @@ FLOAT64_BYTES = 26
 """Upper bound of the bytes of a float64 and its comma in JSON."""
 
 
-Rows: TypeAlias = Annotated[Matrix, Field(max_length=MAX_TRACED)]
+TokenRows: TypeAlias = Annotated[Matrix, Field(max_length=MAX_TRACED)]
 """A row for each token."""
 
 
@@ -51,7 +51,7 @@ class TraceStep(OneLine):
             json_schema_input_type=list[Any],
         ),
     ]
-    operation: Operation = field(default="function", repr=False)
+    operation: StepKind = field(default="function", repr=False)
     operands: list[str] = field(default_factory=list, repr=False)
     """names of the steps that the step is computed from, and of weights of the request"""
     factors: list[float] = field(default_factory=list, repr=False)
@@ -93,14 +93,14 @@ class TraceRequest(Request[Trace]):
     """The input of a trace: embeddings; queries, keys and values; or a text and a stored model."""
 
     tokens: Annotated[Strings, Field(min_length=1, max_length=MAX_TRACED)] | None = None
-    embeddings: Rows | None = None
+    embeddings: TokenRows | None = None
     """[n, d]"""
     weights: WeightsRequest | None = None
-    queries: Rows | None = None
+    queries: TokenRows | None = None
     """[n, h·k]"""
-    keys: Rows | None = None
+    keys: TokenRows | None = None
     """[n, h·k]"""
-    values: Rows | None = None
+    values: TokenRows | None = None
     """[n, h·v]"""
     heads: int = Field(1, ge=1, le=1024)
     scale: bool = True

@@ -269,9 +269,9 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         # from: occurrences are clustered in the order of their words instead.
         spelled = ["\n".join(token.text for token in of_sentence) for of_sentence in tokens]
         keys = [(spelled[one.sentence], one.position) for one in encoded]
-        sequence = sorted(range(len(keys)), key=keys.__getitem__)
-        occurrences = [encoded[i] for i in sequence]
-        shown = np.argsort(np.array(of_texts)[sequence], kind="stable")
+        clustering_order = sorted(range(len(keys)), key=keys.__getitem__)
+        occurrences = [encoded[i] for i in clustering_order]
+        response_order = np.argsort(np.array(of_texts)[clustering_order], kind="stable")
     with stage("senses"):
         parts = range(0, len(occurrences), _PROJECTED_ROWS)
         blocks = (occurrences[start : start + _PROJECTED_ROWS] for start in parts)
@@ -288,7 +288,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         rule = TEXTS_RULE if shifted else projection.rule
         divisions = divide(np.concatenate(points), request.count, rule, np.concatenate(evidence))
         clusters = divisions.chosen
-        describer = SenseDescriber(model, occurrences, request, shown)
+        describer = SenseDescriber(model, occurrences, request, response_order)
         senses = describer.describe(clusters)
         alternatives = _alternatives(divisions, describer, request)
         describer.add_evidence(tokens)
@@ -300,16 +300,16 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         results: list[Any] = [
             SenseOccurrence(of_texts[i], one.start, one.end, label, confidence, of_words[i])
             for i, one, label, confidence in zip(
-                (sequence[i] for i in shown),
-                (occurrences[i].token for i in shown),
-                clusters.labels[shown].tolist(),
-                clusters.confidence[shown].round(4).tolist(),
+                (clustering_order[i] for i in response_order),
+                (occurrences[i].token for i in response_order),
+                clusters.labels[response_order].tolist(),
+                clusters.confidence[response_order].round(4).tolist(),
                 strict=True,
             )
         ]
         if request.map:
-            plane = principal_components(describer.contexts.astype(np.float64))[0][shown].tolist()
-            pairs = zip(results, plane, strict=True)
+            plane, *_ = principal_components(describer.contexts.astype(np.float64))
+            pairs = zip(results, plane[response_order].tolist(), strict=True)
             results = [MappedSenseOccurrence(**vars(one), x=x, y=y) for one, (x, y) in pairs]
     # Fields that are present only on request are those of subclasses.
     return (MappedSenses if request.map or request.divisions else Senses)(
@@ -361,8 +361,8 @@ def _alternatives(
             one = Division(
                 **vars(one),
                 described=describer.describe(clusters),
-                labels=clusters.labels[describer.shown].tolist(),
-                confidence=clusters.confidence[describer.shown].round(4).tolist(),
+                labels=clusters.labels[describer.response_order].tolist(),
+                confidence=clusters.confidence[describer.response_order].round(4).tolist(),
             )
         alternatives.append(one)
     return alternatives
@@ -386,12 +386,12 @@ class SenseDescriber:
         model: Model,
         occurrences: Sequence[WordOccurrence],
         request: SensesRequest,
-        shown: Integers,
+        response_order: Integers,
     ) -> None:
         self.model, self.occurrences, self.request = model, occurrences, request
-        self.shown = shown
+        self.response_order = response_order
         """the index in `occurrences` of each occurrence of the response"""
-        self.ranks = np.argsort(shown)
+        self.ranks = np.argsort(response_order)
         ids: dict[str, int] = {}
         self.ids: dict[int, Integers] = {}
         """the ids of the words of each sentence"""
