@@ -118,9 +118,11 @@ def test_each_worker_sends_its_spans(models, tmp_path, monkeypatch) -> None:
 def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
+    if state == "absent":
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
     if state == "unsampled":
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-    responding = threading.Event()
+    responding, threads = threading.Event(), threading.active_count()
 
     def hang(_request):
         responding.wait(60)
@@ -137,3 +139,5 @@ def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state)
         assert time.monotonic() - started < 30  # a hanging collector takes 60 seconds
         until(lambda: bool(collector.requests), state == "hanging")
         responding.set()
+    # The random pauses between further attempts would disturb other tests.
+    until(lambda: threading.active_count() <= threads)
