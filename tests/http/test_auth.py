@@ -8,6 +8,7 @@ from limits.storage import MemoryStorage
 
 from polyseme.api_keys import key_file_line
 from polyseme.http.app import create_app
+from polyseme.http.limits import RateLimits
 from polyseme.settings import Settings
 from tests.http.conftest import SECRET, expect_problem, in_process
 
@@ -173,6 +174,20 @@ def test_each_worker_counts_in_memory_without_redis(caplog) -> None:
     unreachable = in_process(rate_limit="2/hour", rate_limit_storage="redis://127.0.0.1:1/0")
     assert statuses(unreachable, {}, {}, {}) == [200, 200, 429]
     assert caplog.text.count("each worker counts rates in memory") == 1
+    limits = RateLimits(Settings(rate_limit="2/hour", rate_limit_storage="redis://127.0.0.1:1/0"))
+    asked = []
+
+    class Hanging:
+        def hit(self, *_, **__):
+            asked.append(1)
+            # Other requests do not wait for Redis meanwhile.
+            assert limits.hit("address:10.0.0.1") is None
+            raise TimeoutError
+
+    limits._shared = Hanging()
+    limits._next_try = 1e-9  # long after a failure
+    assert limits.hit("address:10.0.0.2") is None
+    assert asked == [1]
 
 
 def test_health_metrics_and_the_page_need_no_key_and_have_no_rate_limit(make_client) -> None:

@@ -92,9 +92,9 @@ def test_a_stream_ends_at_its_deadline_with_an_error_line(monkeypatch) -> None:
 def test_a_rate_of_work_counts_what_requests_take(monkeypatch) -> None:
     costs, hit = [], RateLimits.hit
 
-    def counted(self, name, scope="global", cost=1):
+    def counted(self, name, scope="global", cost=1, headers=None):
         costs.append(cost)
-        return hit(self, name, scope, cost)
+        return hit(self, name, scope, cost, headers)
 
     monkeypatch.setattr(RateLimits, "hit", counted)
     client = in_process(rate_limit="1s/hour")

@@ -88,7 +88,7 @@ def encode(
     )
     encoded = encode_each(model, tokenized, encoding)
 
-    def write(out: IO[bytes]) -> None:
+    def write(out: IO[bytes] | io.RawIOBase) -> None:
         if kind == "npz":
             out.writelines(npz_parts(model.manifest, list(encoded), encoding))
         elif kind == "ndjson":
@@ -99,19 +99,23 @@ def encode(
             out.writelines(encode_json(model, list(encoded), counts, encoding))
             out.write(b"\n")
 
-    if str(output) == "-" and sys.stdout.isatty():
-        buffer = io.BytesIO()
-        write(buffer)
-        for line in buffer.getvalue().decode().removesuffix("\n").split("\n"):
-            echo(line)
-    elif str(output) == "-":
-        write(sys.stdout.buffer)
+    if str(output) == "-":
+        write(_Terminal() if sys.stdout.isatty() else sys.stdout.buffer)
     elif output.exists() and not output.is_file():
         with output.open("wb") as file:  # a pipe or a device, such as /dev/stdout
             write(file)
     else:
         with atomic_files(output) as (out,):
             write(out)
+
+
+class _Terminal(io.RawIOBase):
+    """The terminal as a file of lines of JSON; a part that is written has whole characters."""
+
+    def write(self, part: Any) -> int:
+        text = bytes(part).decode()
+        echo(text.removesuffix("\n"), nl=text.endswith("\n"))
+        return len(part)
 
 
 @click.command()

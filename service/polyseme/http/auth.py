@@ -3,7 +3,7 @@
 import logging
 from functools import partial
 
-from flask import Flask, after_this_request, request
+from flask import Flask, Response, after_this_request, request
 
 from polyseme.api_keys import (
     KeyFileError,
@@ -69,9 +69,15 @@ class ApiKeyAuth:
         unauthorized = self.required and context.caller is None and (protected or metrics)
         # Requests without a valid key are limited at /metrics too.
         if protected or unauthorized or request.routing_exception is not None:
-            name = caller_name(context)
-            after_this_request(partial(rate_limits.report, name))
-            if error := rate_limits.hit(name):
+            headers: list[tuple[str, str]] = []
+            error = rate_limits.hit(caller_name(context), headers=headers)
+
+            @after_this_request
+            def report(response: Response) -> Response:
+                response.headers.extend(headers)
+                return response
+
+            if error:
                 raise error
         if unauthorized:
             raise UnauthorisedError

@@ -18,7 +18,7 @@ from ipaddress import ip_address, ip_network
 from threading import Condition
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, request
 
 from polyseme.errors import (
     AbortedError,
@@ -57,7 +57,7 @@ _EXCEEDED = {
 _REDIS_SECONDS = 0.25
 """Maximum time that a request waits for each answer of Redis."""
 _RETRY_SECONDS = 2.0
-"""Time until Redis is tried again."""
+"""Time until Redis is tried again after a failure."""
 _log = logging.getLogger("polyseme")
 
 
@@ -88,39 +88,49 @@ class RateLimits:
             self._shared = FixedWindowRateLimiter(storage_from_string(address, **_redis_options()))
             self._rounding = 1  # Redis reports whole seconds, rounded.
 
-    def hit(self, name: str, scope: str = _SCOPE, cost: int = 1) -> RateLimitedError | None:
-        """Count a request or processor time of a caller; return an error if it exceeds a rate."""
+    def hit(
+        self,
+        name: str,
+        scope: str = _SCOPE,
+        cost: int = 1,
+        headers: list[tuple[str, str]] | None = None,
+    ) -> RateLimitedError | None:
+        """Count a request or processor time of a caller; return an error if it exceeds a rate.
+
+        `headers` gets the rates that were counted and what is left of them, as the headers of
+        draft-ietf-httpapi-ratelimit-headers-10.
+        """
         for rate in self._rates[scope]:
-            if not self._ask("hit", rate, name, scope, cost=cost):
-                seconds = self._seconds(rate, self._ask("get_window_stats", rate, name, scope))
+            is_within = self._ask("hit", rate, name, scope, cost=cost)
+            if is_within and headers is None:
+                continue
+            window = self._ask("get_window_stats", rate, name, scope)
+            rest = math.ceil(window.reset_time - time.time()) + self._rounding
+            seconds = int(min(max(rest, 1), rate.get_expiry()))
+            if headers is not None:
+                headers.append(("RateLimit", f'"{rate}";r={window.remaining};t={seconds}'))
+                policy = f'"{rate}";q={rate.amount};w={rate.get_expiry()}'
+                headers.append(("RateLimit-Policy", policy))
+            if not is_within:
                 return RateLimitedError(_EXCEEDED[scope], seconds)
         return None
 
-    def report(self, name: str, response: Response) -> Response:
-        """Add the rates, and what is left of them: draft-ietf-httpapi-ratelimit-headers-10."""
-        for rate in self._rates[_SCOPE]:
-            window = self._ask("get_window_stats", rate, name, _SCOPE)
-            left = f'"{rate}";r={window.remaining};t={self._seconds(rate, window)}'
-            response.headers.add("RateLimit", left)
-            policy = f'"{rate}";q={rate.amount};w={rate.get_expiry()}'
-            response.headers.add("RateLimit-Policy", policy)
-        return response
-
     def _ask(self, method: str, rate: Any, name: str, scope: str, **cost: int) -> Any:
-        """Call a method of the counter that works; Redis is tried again after some seconds."""
-        names = (_KEY_PREFIX, name, scope)
-        if time.monotonic() >= self._next_try:
+        """Call a method of the counter that works; one thread at a time tries Redis again."""
+        names, now = (_KEY_PREFIX, name, scope), time.monotonic()
+        if now >= self._next_try:
+            if self._next_try:  # other threads do not wait for a Redis that hangs
+                self._next_try = now + _RETRY_SECONDS
             try:
-                return getattr(self._shared, method)(rate, *names, **cost)
+                answer = getattr(self._shared, method)(rate, *names, **cost)
             except Exception:  # noqa: BLE001 - of Redis, its client or the network
+                if not self._next_try:
+                    _log.warning("polyseme: Redis fails; each worker counts rates in memory.")
                 self._next_try = time.monotonic() + _RETRY_SECONDS
-                _log.warning("polyseme: Redis fails; each worker counts rates in memory.")
+            else:
+                self._next_try = 0.0
+                return answer
         return getattr(self._local, method)(rate, *names, **cost)
-
-    def _seconds(self, rate: Any, window: Any) -> int:
-        """Return the seconds until the window of a rate ends."""
-        rest = math.ceil(window.reset_time - time.time()) + self._rounding
-        return int(min(max(rest, 1), rate.get_expiry()))
 
 
 def caller_name(context: RequestContext) -> str:

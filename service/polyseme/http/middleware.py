@@ -108,8 +108,9 @@ def init_app(app: Flask, settings: Settings, tracer: Any) -> None:
             context.route = rule.rule
         is_health = context.route in PROBES and context.route != "/metrics"
         host, bound = environ.get("HTTP_HOST"), environ["SERVER_NAME"]
-        is_checked = not (host is None or ADMIN in environ or is_health)
-        if is_checked and not is_allowed(host, bound, settings.hosts):
+        if not (host is None or ADMIN in environ or is_health) and (
+            len(host) > _MAX_HOST or not is_allowed(host, bound, settings.hosts)
+        ):
             raise UnknownHostError
         if tracer and context.route not in PROBES:
             tracer.start_span(context, request.environ.get("HTTP_TRACEPARENT", ""))
@@ -255,7 +256,7 @@ def is_allowed(host: str, bound: str, allowed: tuple[str, ...]) -> bool:
     that address, localhost and the loopback addresses.
     """
     match = _HOST.fullmatch(host)
-    if match is None or len(host) > _MAX_HOST:
+    if match is None:
         return False
     name = match[1].strip("[]").lower()
     if allowed:

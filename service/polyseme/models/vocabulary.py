@@ -31,6 +31,7 @@ MAX_BUCKET_SIZE = 64
 """Maximum number of words in a bucket. Larger buckets do not occur by chance and are slow."""
 _MAX_TEXT_BYTES = (1 << 32) - 1
 _MANY_KEYS = 1000
+_WRONG_SIZE = "vocabulary.txt: the number of words differs from manifest.json."
 _TURKIC = {"tr", "tur", "turkish", "az", "aze", "azerbaijani"}
 """Languages in which `ı` is the lower case of `I`."""
 
@@ -72,11 +73,7 @@ class Vocabulary:
         `verify` also compares the index with that of the text. `languages` are those of the
         manifest. Raises ModelFolderError if a file is invalid.
         """
-        expected = Index.of(text) if verify else None
-        if expected and len(expected.rows) != size:
-            raise ModelFolderError(
-                "vocabulary.txt: the number of words differs from manifest.json."
-            )
+        expected = Index.of(text, size) if verify else None
         index = Index.split(values, size)
         if expected:
             if not all(map(np.array_equal, index[:3], expected[:3])):
@@ -178,11 +175,11 @@ class Index(NamedTuple):
     """[K], the rows of these entries"""
 
     @classmethod
-    def of(cls, text: Buffer) -> "Index":
+    def of(cls, text: Buffer, size: int | None = None) -> "Index":
         """Build the index of a text. The bucket of a word is its CRC-32 modulo B.
 
-        Raises ModelFolderError for an invalid line, and if a word occurs twice or a bucket has more
-        than MAX_BUCKET_SIZE words.
+        Raises ModelFolderError for an invalid line, if a word occurs twice, if a bucket has more
+        than MAX_BUCKET_SIZE words, and if the number of words is not `size`.
         """
         if not text:
             raise ModelFolderError("vocabulary.txt is empty.")
@@ -190,12 +187,16 @@ class Index(NamedTuple):
             raise ModelFolderError("vocabulary.txt has 4 GiB or more.")
         starts, codes, keys, key_rows = array("I", [0]), array("I"), array("I"), array("I")
         while starts[-1] < len(text):
+            if len(codes) == size:
+                raise ModelFolderError(_WRONG_SIZE)
             line, word = _line(text, starts[-1], len(codes))
             if not (word.isascii() and word.isalnum()) and has_spellings(word):
                 keys.append(_key_hash(spelling_key(word)))
                 key_rows.append(len(codes))
             codes.append(crc32(line))
             starts.append(starts[-1] + len(line) + 1)
+        if size not in {None, len(codes)}:
+            raise ModelFolderError(_WRONG_SIZE)
         hashes = np.asarray(codes, np.uint32)
         _require_unique(text, starts, hashes)
         # B is odd, because modulo a power of two only the last bits of a hash would matter.

@@ -18,7 +18,7 @@ from tests.lab.training.world import world_model, write_corpus
 from tests.tiny import full_layer, projection
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
-zstandard = pytest.importorskip("zstandard", reason="the extra [train] is not installed")
+zstandard = pytest.importorskip("zstandard")
 
 from lab.factory.narrow_wiki_en_deep import (  # noqa: E402
     best_units,
