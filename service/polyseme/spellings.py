@@ -18,7 +18,7 @@ APOSTROPHES = "'’ʼ‘ʻ‛`´＇′՚׳ꞌ᾽"
 APOSTROPHE = f"[{APOSTROPHES}]"
 HYPHENS = "‐‑֊־﹣－"
 """Code points that are typed as a hyphen."""
-_IGNORABLE = regex.compile(r"[[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]", regex.V1)
+IGNORABLE = regex.compile(r"[[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]", regex.V1)
 """The code points that Unicode calls default-ignorable, and control characters."""
 _RAISED = regex.compile(r"[\p{dt=super}\p{dt=sub}\p{dt=fraction}]")  # 10³ is not 103
 _STACKED_MARKS = r"\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
@@ -56,7 +56,7 @@ def without_ignorable(text: str) -> str:
     """Return a text or a word without ignorable code points; a zero-width space becomes a space."""
     if text.isascii() and text.isprintable():
         return text
-    return _IGNORABLE.sub("", text.replace("\u200b", " "))
+    return IGNORABLE.sub("", text.replace("\u200b", " "))
 
 
 def _with_ascii_signs(word: str) -> str:

@@ -12,9 +12,9 @@ from polyseme.spellings import (
     APOSTROPHE,
     APOSTROPHES,
     HYPHENS,
+    IGNORABLE,
     MAX_WORD_LENGTH,
     forms,
-    without_ignorable,
 )
 
 Span: TypeAlias = tuple[int, int]
@@ -113,7 +113,7 @@ def visible(text: str) -> tuple[str, Sequence[int] | None]:
 
     The offsets are None if they do not change. A zero-width space becomes a space.
     """
-    if without_ignorable(text) == text:
+    if (text.isascii() and text.isprintable()) or not IGNORABLE.search(text):
         return text, None
     text = text.replace("\u200b", " ")
     parts, offsets, end = [], array("I"), 0

@@ -232,7 +232,8 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
                         " as F32, F16 or F64."
                     )
                 with np.errstate(over="ignore"):
-                    tensors[name] = file.get_tensor(name).astype(np.float32)
+                    # A tensor of no axes becomes one of a single number.
+                    tensors[name] = np.ascontiguousarray(file.get_tensor(name), np.float32)
                 if not np.isfinite(tensors[name]).all():
                     raise ImportProblem(
                         f"The weights' tensor {_shown(name)} has a value that is not finite as"

@@ -298,10 +298,10 @@ class TokenFinder:
         `index` is that of the occurrence in the request.
         """
         if occurrence.word is not None:
+            indices = self._exact.get(fold(occurrence.word, exact=True), [])
             folded = fold(occurrence.word)
-            exact = fold(occurrence.word, exact=True)
-            forms = ((True, exact), (False, folded), (False, without_greek_accents(folded)))
-            indices = next(filter(None, map(self._indices.get, forms)), [])
+            for form in (folded, without_greek_accents(folded)):
+                indices = indices or self._in_any_case.get(form, [])
             if occurrence.nth < len(indices):
                 return indices[occurrence.nth]
             field, message = "word", "the text does not contain this word as a token"
@@ -327,13 +327,18 @@ class TokenFinder:
         return word_indices(self._text, self._tokens)
 
     @cached_property
-    def _indices(self) -> dict[tuple[bool, str], list[int]]:
-        """The indices of the tokens of each text, by whether the case counts and the text."""
-        indices: dict[tuple[bool, str], list[int]] = {}
+    def _exact(self) -> dict[str, list[int]]:
+        return self._indices(exact=True)
+
+    @cached_property
+    def _in_any_case(self) -> dict[str, list[int]]:
+        return self._indices(exact=False)
+
+    def _indices(self, *, exact: bool) -> dict[str, list[int]]:
+        """Return the indices of the tokens of each text."""
+        indices: dict[str, list[int]] = {}
         for index, token in enumerate(self._tokens):
-            for exact in (True, False):
-                key = exact, fold(token.text, exact=exact)
-                indices.setdefault(key, []).append(index)
+            indices.setdefault(fold(token.text, exact=exact), []).append(index)
         return indices
 
 

@@ -6,6 +6,7 @@ It names the line or the byte of an unusable row.
 import codecs
 import re
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -28,6 +29,7 @@ BLOCK = 1 << 20
 HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t,;]+([+-]?\d{1,20})[ \t]*\r?(?:[\n\r]|\Z)")
 """The first line of a word2vec file: vocabulary size and dimension."""
 BLANK = "is empty"
+REPEATED = "repeats the word of an earlier row"
 _INVALID_NUMBER = "has an invalid number"
 BATCH_VALUES = 1_000_000
 """Maximum number of values that are parsed at once."""
@@ -78,10 +80,10 @@ class VectorTable:
 
         The vectors move within their array, because a copy would take as much memory again.
         """
-        for array in _arrays(self.vectors):
+        for values in _arrays(self.vectors):
             for start in range(0, len(indices), _ROWS_AT_ONCE):
                 rows = indices[start : start + _ROWS_AT_ONCE]
-                array[start : start + len(rows)] = array[rows]
+                values[start : start + len(rows)] = values[rows]
         resize(self.vectors, len(indices))
         counts = None if self.counts is None else self.counts[indices]
         return replace(self, words=words, counts=counts)
@@ -165,7 +167,8 @@ class RowReader(Reader):
         """
         dimension = self.dimension()
         table = empty_rows(0, dimension, self.options.dtype)
-        words: dict[str, int] = {}
+        words: dict[str, None] = {}
+        positions = array("q")  # a dictionary of them would take four times as much
         unusable: dict[int, str] = {}
         with self.file.open() as file:
             for batch in _batches(self.read_rows(file), dimension):
@@ -179,10 +182,14 @@ class RowReader(Reader):
                 parsed = iter(enumerate(of_values))
                 for row, (word, _), why in zip(batch, decoded, problems, strict=True):
                     i, problem = (-1, why) if why else next(parsed)
-                    if word in words:
-                        problem = problem or f"repeats the word of {self.unit} {words[word]}"
+                    if word in words and not problem:
+                        problem = REPEATED
+                        if not self.options.skip:
+                            first_row = positions[[*words].index(word)]
+                            problem = f"repeats the word of {self.unit} {first_row}"
                     if not problem:
-                        words[word] = row.position
+                        words[word] = None
+                        positions.append(row.position)
                         usable.append(i)
                     elif not self.options.skip:
                         raise self.fail(row.position, problem)
@@ -227,8 +234,8 @@ def resize(rows: Rows, count: int) -> None:
 
     New rows are zero. The tables have no views.
     """
-    for array in _arrays(rows):
-        array.resize((count, *array.shape[1:]), refcheck=False)
+    for values in _arrays(rows):
+        values.resize((count, *values.shape[1:]), refcheck=False)
 
 
 def _arrays(rows: Rows) -> tuple[NDArray[Any], ...]:

@@ -19,6 +19,7 @@ from polyseme.importing.readers.base import (
     BATCH_VALUES,
     BLOCK,
     MAX_WORD_BYTES,
+    REPEATED,
     Reader,
     VectorTable,
     convert,
@@ -74,7 +75,7 @@ class FastTextReader(Reader, name="fasttext"):
                 if count < 1:
                     stream.fail(f"has a word with the count {count}", position)
                 word, problem = self.decode(raw)
-                problem = problem or ("repeats the word of an earlier row" if word in words else "")
+                problem = problem or (REPEATED if word in words else "")
                 if problem and not self.options.skip:
                     raise self.fail(position, problem)
                 usable.append(not problem and len(words) < (self.options.limit or header.words))
