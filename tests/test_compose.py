@@ -147,6 +147,15 @@ def test_an_error_of_the_proxy_is_the_services_document(error):
     assert retry == [value for name, value in error.headers().items() if name == "Retry-After"]
 
 
+def test_the_log_of_the_proxy_names_every_public_route():
+    (routes,) = re.findall(r"map \$request_uri \$route \{(.*?)\n    \}", NGINX_CONF, re.DOTALL)
+    patterns = [one.replace("?<", "?P<") for one in re.findall(r'"~(.*?)" ', routes)]
+    paths = json.loads((ROOT / "service/polyseme/http/openapi.json").read_bytes())["paths"]
+    sent = {re.sub(r"\{\w+\}", "x", path) for path in paths}
+    logged = {path for path in sent if any(re.search(pattern, path) for pattern in patterns)}
+    assert sent - logged == {"/readyz"}
+
+
 def test_the_tools_write_models_that_the_service_reads(services):
     service, tools = services["polyseme"], services["tools"]
     assert service["volumes"] == ["models:/models:ro"]
