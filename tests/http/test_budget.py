@@ -1,5 +1,6 @@
 """The measured budget of a request, and what the requests of a process share."""
 
+import gc
 import io
 import threading
 import time
@@ -166,7 +167,9 @@ def shared(monkeypatch):
         Capacity, "__init__", lambda self, *sizes: made.append(self) or init(self, *sizes)
     )
     monkeypatch.setattr("polyseme.http.limits._malloc_trim", trimmed.append)
-    return in_process(max_work=2.5), made[0], trimmed
+    gc.disable()  # collecting the garbage of a process of tests takes as long as these limits
+    yield in_process(max_work=2.5), made[0], trimmed
+    gc.enable()
 
 
 def test_long_requests_give_back_permit_room_and_memory(shared, monkeypatch) -> None:
