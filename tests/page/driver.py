@@ -153,6 +153,12 @@ class Reader:
             self.page.keyboard.press(key)
         self.settle()
 
+    def open_tables(self, title: str) -> None:
+        """Open details with tables, which the page builds after the click."""
+        details = self.page.locator("details.numbers").filter(has_text=title).first
+        details.locator("summary").click()
+        details.locator(".sides > *").first.wait_for()
+
     def submit(self, label: str, text: str) -> None:
         """Fill a field, and press Enter in it."""
         self.field(label).fill(text)

@@ -223,7 +223,7 @@ def test_the_weights_are_a_table_that_can_be_pasted_into_a_spreadsheet(open_page
     text = 'He said "no" " to it.'
     reader = open_page(address("attention", text=text, head=1))
     assert reader.page.get_by_role("table").count() == 0
-    reader.text("These numbers as a table").click()
+    reader.open_tables("These numbers as a table")
     result = reader.encoded(text)
     words = [token["text"] for token in result["tokens"]]
     assert '"' in words
@@ -249,7 +249,7 @@ def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(open_
     assert line.count() == 0
     reader.page.locator(".lines .query").nth(150).hover()
     assert line.count() == (expected[150] >= 0.01).sum()
-    reader.text("These numbers as a table").click()
+    reader.open_tables("These numbers as a table")
     expect(reader.text("Save the JSON instead")).to_be_visible()
     assert reader.page.get_by_role("table").count() == 0
 

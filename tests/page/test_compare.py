@@ -25,7 +25,7 @@ def test_it_opens_with_bank_and_a_headline_in_figures(open_page: Open) -> None:
     assert captions(reader)[0] == "bank: 1.00 static, 0.16 in context"
     both = np.ravel([given["static_similarity"], given["contextual_similarity"]])
     np.testing.assert_allclose(reader.cosines(), both, atol=0.00501)
-    reader.text("The cosines as tables").first.click()
+    reader.open_tables("The cosines as tables")
     tables = reader.numbers(".models-beside td.number")
     np.testing.assert_allclose(tables, both, atol=0.0000501)
 
