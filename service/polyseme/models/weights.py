@@ -32,7 +32,7 @@ from polyseme.engine.layers import (
     Residual,
 )
 from polyseme.errors import ModelFolderError
-from polyseme.models.manifest import ATTENTION, SENSES, LayerEntry, ResidualEntry
+from polyseme.models.manifest import LayerEntry, ResidualEntry
 
 Tensors = Mapping[str, NDArray[np.float32]]
 WORD_BIAS = "word_bias"
@@ -43,7 +43,7 @@ RULE_SIZE = 3
 class Wording(NamedTuple):
     """Where tensors and the entries of layers come from, in the words of error messages."""
 
-    tensors: str = ATTENTION
+    tensors: str = "attention.safetensors"
     entries: str = "the manifest"
     entries_set: str = "the manifest sets"
 
@@ -260,10 +260,10 @@ def projection_from_tensors(tensors: Mapping[str, NDArray[Any]], d: int) -> Cont
     """Return the projection of a model of width d; raise ModelFolderError if it is invalid."""
     if set(tensors) != set(ContextProjection._fields):
         names = ", ".join(ContextProjection._fields)
-        raise ModelFolderError(f"{SENSES}: the tensors are not {names}.")
+        raise ModelFolderError(f"senses.safetensors: the tensors are not {names}.")
     for name, tensor in tensors.items():
         if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
-            raise ModelFolderError(f"{SENSES}, {name}: a value is not a finite number.")
+            raise ModelFolderError(f"senses.safetensors, {name}: a value is not a finite number.")
     arrays = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
     projection = ContextProjection(**arrays)
     width = len(projection.mean) if projection.mean.ndim == 1 else 0
@@ -274,5 +274,7 @@ def projection_from_tensors(tensors: Mapping[str, NDArray[Any]], d: int) -> Cont
         and projection.directions.size > 0
         and projection.rule.shape == (RULE_SIZE,)
     ):
-        raise ModelFolderError(f"{SENSES}: the shapes do not fit vectors of dimension {d}.")
+        raise ModelFolderError(
+            f"senses.safetensors: the shapes do not fit vectors of dimension {d}."
+        )
     return projection

@@ -32,16 +32,9 @@ from polyseme.engine.quantization import Rows, stored
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
-    ATTENTION,
-    INDEX,
     MANIFEST,
     NAME_PATTERN,
-    NGRAMS,
     SCALES_OF,
-    SENSES,
-    SUBWORDS,
-    VECTORS,
-    VOCABULARY,
     FileEntry,
     FileName,
     Manifest,
@@ -109,19 +102,19 @@ def write_model(
         raise ModelFolderError("there are no layers.")
     with _writing(folder, replace=replace) as writer:
         try:
-            with writer.create(VOCABULARY) as file:
+            with writer.create("vocabulary.txt") as file:
                 file.writelines(f"{word}\n".encode() for word in words)
         except UnicodeEncodeError:
             raise ModelFolderError("a word is not valid Unicode.") from None
-        with writer.path(VOCABULARY).open("rb") as vocabulary:
+        with writer.path("vocabulary.txt").open("rb") as vocabulary:
             index = np.concatenate(Index.of(map_file(vocabulary)))
-        writer.write_array(INDEX, index.astype("<u4", copy=False))
-        writer.write_rows(VECTORS, vectors)
+        writer.write_array("index.npy", index.astype("<u4", copy=False))
+        writer.write_rows("vectors.npy", vectors)
         entry = None
         if subwords is not None:
-            writer.write_rows(SUBWORDS, subwords.table)
+            writer.write_rows("subwords.npy", subwords.table)
             if subwords.ngrams is not None:
-                writer.write_array(NGRAMS, subwords.ngrams.astype("<u4", copy=False))
+                writer.write_array("ngrams.npy", subwords.ngrams.astype("<u4", copy=False))
             entry = _subwords_entry(subwords, vectors)
         shared = base is not None and _has_tables(base, writer.files)
         # safetensors writes wrong values for an array that is not C-contiguous.
@@ -131,7 +124,7 @@ def write_model(
                 for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
             }
         if tensors:
-            writer.write_tensors(ATTENTION, tensors)
+            writer.write_tensors("attention.safetensors", tensors)
         details |= {
             "base": base if shared else None,
             "weights_dtype": weights_dtype,
@@ -148,7 +141,7 @@ def write_model(
         if not _equal(list(model.layers), expected):
             raise ModelFolderError("the format cannot represent these layers.")
         if senses is not None:
-            writer.write_tensors(SENSES, senses(model).tensors())
+            writer.write_tensors("senses.safetensors", senses(model).tensors())
         manifest = writer.manifest(details)
         read_files(folder, manifest, verify=False)
         writer.commit(manifest)
