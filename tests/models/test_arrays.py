@@ -23,8 +23,6 @@ from tests.models.damage import (
 )
 from tests.tiny import VECTORS, WORDS, write_tiny
 
-FLOATS = {"vectors.npy": VECTORS, "subwords.npy": np.ones((2, 5), np.float32)}
-"""The tables of `model_folder`."""
 ARRAYS = {
     "vectors.npy": np.ones((11, 5), np.int8),
     "scales.npy": np.ones(11, np.float32),
@@ -34,19 +32,8 @@ ARRAYS = {
     "index.npy": index_of("".join(f"{word}\n" for word in WORDS).encode()),
 }
 """The arrays of `quantized_folder`."""
-CASES = [("floats", *each) for each in FLOATS.items()]
-CASES += [("quantized", *each) for each in ARRAYS.items()]
-each_array = pytest.mark.parametrize(
-    ("kind", "name", "array"), CASES, ids=[f"{kind} {name}" for kind, name, _ in CASES]
-)
-
-
-@pytest.fixture
-def folder(request, kind):
-    """A copy of the model that has the array."""
-    return request.getfixturevalue(f"{'model' if kind == 'floats' else kind}_folder")
-
-
+FLOATS = {"vectors.npy": VECTORS, "subwords.npy": np.ones((2, 5), np.float32)}
+"""The tables of `model_folder`."""
 UNMAPPED = "{} is not an array that can be memory-mapped."
 SHAPE = "{}: the shape differs from manifest.json."
 CUT = "{} has more or less data than its header declares."
@@ -120,34 +107,31 @@ def attacks(array):
 
 
 @with_and_without_verify
-@each_array
-def test_an_invalid_array_is_rejected(folder, name, array, verify):
-    for case, (content, expected) in attacks(array).items():
-        replace(folder, name, content)
-        assert read_error(folder, verify=verify).startswith(expected.format(name)), case
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_invalid_array_is_rejected(quantized_folder, name, verify):
+    for case, (content, expected) in attacks(ARRAYS[name]).items():
+        replace(quantized_folder, name, content)
+        assert read_error(quantized_folder, verify=verify).startswith(expected.format(name)), case
 
 
 LENGTH = "{}: the length does not fit the number of words."
 MISSHAPEN = [
-    ("floats", "vectors.npy", VECTORS[:-1], SHAPE),
-    ("floats", "vectors.npy", VECTORS.T.copy(), SHAPE),
-    ("floats", "subwords.npy", np.ones((2, 7), np.float32), SHAPE),
-    ("floats", "subwords.npy", np.ones((0, 5), np.float32), SHAPE),
-    *(("quantized", "scales.npy", np.ones(count, np.float32), SHAPE) for count in (0, 10, 13)),
-    ("quantized", "subword_scales.npy", np.ones(3, np.float32), SHAPE),
-    ("quantized", "ngrams.npy", np.array([7], np.uint32), SHAPE),
-    *(
-        ("quantized", "index.npy", np.resize(ARRAYS["index.npy"], count), LENGTH)
-        for count in (0, 34, 36, 38)
-    ),
+    ("vectors.npy", ARRAYS["vectors.npy"][:-1], SHAPE),
+    ("vectors.npy", ARRAYS["vectors.npy"].T.copy(), SHAPE),
+    ("subwords.npy", np.ones((2, 7), np.int8), SHAPE),
+    ("subwords.npy", np.ones((0, 5), np.int8), SHAPE),
+    *(("scales.npy", np.ones(count, np.float32), SHAPE) for count in (0, 10, 13)),
+    ("subword_scales.npy", np.ones(3, np.float32), SHAPE),
+    ("ngrams.npy", np.array([7], np.uint32), SHAPE),
+    *(("index.npy", np.resize(ARRAYS["index.npy"], count), LENGTH) for count in (0, 34, 36, 38)),
 ]
 
 
 @with_and_without_verify
-@pytest.mark.parametrize(("kind", "name", "array", "expected"), MISSHAPEN)
-def test_an_array_of_another_size_is_rejected(folder, name, array, expected, verify):
-    replace(folder, name, saved(array))
-    assert read_error(folder, verify=verify) == expected.format(name)
+@pytest.mark.parametrize(("name", "array", "expected"), MISSHAPEN)
+def test_an_array_of_another_size_is_rejected(quantized_folder, name, array, expected, verify):
+    replace(quantized_folder, name, saved(array))
+    assert read_error(quantized_folder, verify=verify) == expected.format(name)
 
 
 INFINITE = [np.nan, np.inf, -np.inf]
@@ -155,23 +139,23 @@ SIGNALLING = np.array([0x7F800001], np.uint32).view(np.float32)[0]
 BEYOND = np.nextafter(LARGEST_SCALE, np.float32(np.inf))
 NOT_POSITIVE = "has a scale that is not positive or is too large"
 INVALID_VALUES = [
-    ("floats", "vectors.npy", INFINITE, "is not finite"),
-    ("floats", "subwords.npy", INFINITE, "is not finite"),
-    ("quantized", "vectors.npy", [-128], "has -128"),
-    ("quantized", "subwords.npy", [-128], "has -128"),
+    ("model_folder", "vectors.npy", INFINITE, "is not finite"),
+    ("model_folder", "subwords.npy", INFINITE, "is not finite"),
+    ("quantized_folder", "vectors.npy", [-128], "has -128"),
+    ("quantized_folder", "subwords.npy", [-128], "has -128"),
     (
-        "quantized",
-        "scales.npy",
+        *("quantized_folder", "scales.npy"),
         [*INFINITE, SIGNALLING, 0.0, -0.0, -1.0, -1e-45, BEYOND],
         NOT_POSITIVE,
     ),
-    ("quantized", "subword_scales.npy", [np.nan], NOT_POSITIVE),
+    ("quantized_folder", "subword_scales.npy", [np.nan], NOT_POSITIVE),
 ]
 
 
-@pytest.mark.parametrize(("kind", "name", "values", "problem"), INVALID_VALUES)
-def test_the_first_row_with_an_invalid_value_is_named(folder, kind, name, values, problem):
-    valid = FLOATS[name] if kind == "floats" else ARRAYS[name]
+@pytest.mark.parametrize(("folder", "name", "values", "problem"), INVALID_VALUES)
+def test_the_first_row_with_an_invalid_value_is_named(request, folder, name, values, problem):
+    valid = (FLOATS if folder == "model_folder" else ARRAYS)[name]
+    folder = request.getfixturevalue(folder)
     for value in values:
         for row in (0, len(valid) // 2, len(valid) - 1):
             array = valid.copy()

@@ -56,7 +56,7 @@ def test_random_layers(seed):
 def test_bundled_models(name):
     model = read_model(bundled_models() / name)
     texts = ["the bank of the river is the other bank", "an apple qzxvq a day keeps it all away"]
-    sentences = [model.sentence(model.tokenizer.tokens(text)) for text in texts]
+    sentences = [model.inputs(model.tokenizer.tokens(text)) for text in texts]
     assert not sentences[1].known.all() or model.subwords
     assert_equal_to_engine(model.layers, model.manifest.dimension, sentences)
 
@@ -75,7 +75,7 @@ def test_command(tmp_path):
     command = ("models", "export", "wiki-en", "--format", "onnx", "--output", file)
     assert run_command(*command).returncode == 0
     model = read_model(bundled_models() / "wiki-en")
-    start = model.sentence(model.tokenizer.tokens("the muddy bank of the river"))
+    start = model.inputs(model.tokenizer.tokens("the muddy bank of the river"))
     expected = contextualize(start, model.layers).contextual
     outputs = run(onnx.load(file), [start])
     assert_close(outputs["contextual"][0], expected, TOLERANCE)

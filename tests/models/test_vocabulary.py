@@ -17,7 +17,7 @@ from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Index, Vocabulary, map_file
 from polyseme.spellings import forms, spelling_key, spellings
-from polyseme.words import has_spellings
+from polyseme.words import has_key
 from tests.models.damage import change_manifest, index_of, path, read_error, replace, saved
 from tests.tiny import WORDS, tiny_model, write_tiny
 from tests.tokenizer.vocabularies import Vocabulary as AllWords
@@ -221,7 +221,7 @@ def test_spellings_that_are_a_form_of_an_entry_have_its_key(entry, change):
     vocabulary = vocabulary_of([entry])
     for word in (change(form) for form in forms(entry)):
         same = any(spelling in forms(entry) for spelling, _ in spellings(word, "auto"))
-        if same and has_spellings(entry):
+        if same and has_key(entry):
             assert vocabulary.candidates(spelling_key(word)) == [(entry, 0)]
 
 

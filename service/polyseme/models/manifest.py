@@ -30,7 +30,7 @@ FileName: TypeAlias = Literal[
 ]
 TABLES: Final[tuple[FileName, ...]] = get_args(FileName)[:-2]
 """The files that a model with a base does not have itself."""
-Dtype: TypeAlias = Literal["float16", "float32", "int8"]
+TableDtype: TypeAlias = Literal["float16", "float32", "int8"]
 """The data type of a table on disk; an int8 table has a file with a scale for each row."""
 SCALES_OF: Final[dict[FileName, FileName]] = {
     "vectors.npy": "scales.npy",
@@ -92,7 +92,7 @@ class SubwordsEntry(_Section):
 
     min_n: int = Field(ge=1, le=64)
     max_n: int = Field(ge=1, le=64)
-    dtype: Dtype | None = None
+    dtype: TableDtype | None = None
     """None if the table has the dtype of the vectors"""
     coverage: float | None = Field(default=None, ge=0, le=1)
     """None without `ngrams.npy`"""
@@ -116,7 +116,7 @@ class Manifest(_Section):
     """the bundled model whose tables this one uses; `files` lists them like the model's own"""
     dimension: int = Field(ge=1, le=MAX_WIDTH)
     vocabulary_size: int = Field(ge=1, le=100_000_000)
-    dtype: Dtype
+    dtype: TableDtype
     cased: bool
     heads: int = Field(default=1, ge=1, le=1024)
     layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=MAX_LAYERS)
@@ -172,7 +172,7 @@ class Manifest(_Section):
         """Return the name of a file in its folder, such as `vectors-0123456789abcdef.npy`."""
         return self.files[name].stored_name(name)
 
-    def dtype_of(self, table: FileName) -> Dtype:
+    def dtype_of(self, table: FileName) -> TableDtype:
         """Return the dtype of a table: the vectors or the subwords."""
         own = self.subwords.dtype if self.subwords and table == "subwords.npy" else None
         return own or self.dtype

@@ -31,10 +31,10 @@ from polyseme.models.manifest import (
     MANIFEST,
     NAME_PATTERN,
     SCALES_OF,
-    Dtype,
     FileName,
     Manifest,
     SubwordsEntry,
+    TableDtype,
 )
 from polyseme.models.model import Model
 from polyseme.models.vocabulary import Vocabulary, map_file
@@ -80,7 +80,7 @@ class ValueType(NamedTuple):
     """the verb phrase of the error message "vectors.npy … in row 3." for an invalid value"""
 
 
-VALUE_TYPES: Final[dict[Dtype, ValueType]] = {
+VALUE_TYPES: Final[dict[TableDtype, ValueType]] = {
     "float16": ValueType(np.dtype("<f2"), np.isfinite, "is not finite"),
     "float32": ValueType(np.dtype("<f4"), np.isfinite, "is not finite"),
     "int8": ValueType(np.dtype("i1"), lambda values: values >= -STEPS, "has -128"),

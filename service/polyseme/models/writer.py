@@ -138,7 +138,7 @@ def write_model(
         }
         model = read_files(folder, writer.manifest(details), verify=True)
         expected = [layer.astype(weights_dtype).astype(np.float32) for layer in layers]
-        if not _equal(list(model.layers), expected):
+        if not all(map(_equal, model.layers, expected)):
             raise ModelFolderError("the format cannot represent these layers.")
         if senses is not None:
             writer.write_tensors("senses.safetensors", senses(model).tensors())
@@ -369,11 +369,7 @@ def _has_tables(base: str, files: dict[FileName, FileEntry]) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Return whether two trees of dataclasses, lists and arrays are equal."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return a is not None and b is not None and np.array_equal(a, b)
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(_equal, a, b))
+    """Return whether two trees of dataclasses are equal, arrays included."""
     if is_dataclass(a) and type(a) is type(b):
         return all(_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-    return bool(a == b)
+    return np.array_equal(a, b)
