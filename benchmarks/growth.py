@@ -80,7 +80,7 @@ def of_sentence(tokens: int, names: Sequence[str]) -> Measured:
 
     def encode(text: str) -> object:
         found = model.tokenizer.tokens(text)[:tokens]
-        return contextualize(model.sentence(found), model.layers, names)
+        return contextualize(model.inputs(found), model.layers, names)
 
     encode(short)
     return cost(lambda: encode(long))

@@ -69,7 +69,7 @@ def test_attention_depends_on_the_query_and_not_only_on_the_position(bundled: Mo
     """The two texts differ only in the query word, and so must the weights of its row."""
     rows = []
     for text in ("the bank of money by a river", "the tree of money by a river"):
-        sentence = bundled.sentence(tokenize(text, bundled.vocabulary))
+        sentence = bundled.inputs(tokenize(text, bundled.vocabulary))
         record = contextualize(sentence, bundled.layers, ("weights",)).records[0]
         rows.append(record["weights"][0, 1])
     assert np.abs(rows[0] - rows[1]).max() > 0.05

@@ -119,7 +119,7 @@ def mean_context(model: Model, corpus: Path) -> Floats:
     for paragraph in islice(paragraphs(corpus), 0, None, STEP):
         tokens = model.tokenizer.tokens(paragraph, "auto", TOKENS)[:TOKENS]
         if tokens:
-            contexts = contextualize(model.sentence(tokens), model.layers).attended
+            contexts = contextualize(model.inputs(tokens), model.layers).attended
             total += contexts.sum(axis=0, dtype=np.float64)
             count += len(contexts)
     return total / max(count, 1)

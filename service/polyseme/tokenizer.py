@@ -121,7 +121,7 @@ class RowLookup(Protocol):
     def candidates(self, key: str) -> Sequence[tuple[str, int]]:
         """Return the entries with a `spelling_key`, and their rows.
 
-        Entries that `has_spellings` excludes may be missing.
+        Entries that `has_key` excludes may be missing.
         """
 
 

@@ -218,7 +218,7 @@ def is_compound(entry: str) -> bool:
     return not entry.isalnum() and len(list(islice(word_spans(entry), 2))) > 1
 
 
-def has_spellings(entry: str) -> bool:
+def has_key(entry: str) -> bool:
     """Return whether an entry has other `forms` or is a compound, so that it has a key."""
     return len(forms(entry)) > 1 or is_compound(entry)
 

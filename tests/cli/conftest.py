@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from polyseme.cli.main import polyseme as command
-from tests.models.damage import VECTORS, path
+from tests.models.damage import path
 from tests.tiny import full_layer, write_tiny
 
 
@@ -79,7 +79,7 @@ def models_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     bias = np.linspace(-1, 1, 11)
     write_tiny(folder / "tiny", layers=[full_layer(1), full_layer(2)], word_bias=bias)
-    vectors = path(write_tiny(folder / "broken"), VECTORS)
+    vectors = path(write_tiny(folder / "broken"), "vectors.npy")
     vectors.write_bytes(vectors.read_bytes()[:-4])
     (write_tiny(folder / "unreadable") / "manifest.json").write_text("{}")
     return folder

@@ -1,23 +1,36 @@
 """Random sentences and layers with every combination of parts, from seeds."""
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
+from tests.tiny import normal
 
 LENGTHS = (0, 1, 2, 3, 5, 7, 11, 17, 23, 29, 41)
 WIDTHS = (3, 5, 7, 11, 13)
 HEAD_WIDTHS = (2, 3, 5, 7)
 
 
-@dataclass
-class Case:
+class Case(NamedTuple):
     """A sentence and the layers to apply to it."""
 
     sentence: SentenceArrays
     layers: list
+
+
+def sentence(vectors, known=None, words=None, word_bias=None):
+    """The arrays of a sentence, by default of known and different words. [n, d]"""
+    vectors = np.array(vectors) * 1.0  # integers become float64
+    n = len(vectors)
+    return SentenceArrays(
+        vectors,
+        np.ones(n, np.bool_) if known is None else np.array(known, np.bool_),
+        np.arange(n) if words is None else np.array(words),
+        None if word_bias is None else np.array(word_bias, vectors.dtype),
+    )
 
 
 def arrays_of(part):
@@ -104,7 +117,3 @@ def projection(rng, rows, columns):
     """A weight [in, out] that about keeps the norm of vectors and, in half the cases, a bias."""
     weight = normal(rng, rows, columns) / np.float32(rows**0.5)
     return Projection(weight, normal(rng, columns) if rng.random() < 0.5 else None)
-
-
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(np.float32)

@@ -1,7 +1,6 @@
 """A second implementation of a layer, in float64 and from the formulas.
 
-It calls nothing of the engine and only reads the numbers of its dataclasses. Loops replace array
-expressions where they are clearer.
+It calls nothing of the engine and only reads the numbers of its dataclasses.
 """
 
 import math
@@ -46,9 +45,7 @@ def run_layer(x, sentence, layer):
     if layer.norm == "before" and layer.attention_norm is not None:
         start = arrays["attention_norm"] = layer_norm(x, layer.attention_norm)
     attention(start, sentence, layer, arrays)
-    heads = arrays["context"]
-    joined = np.concatenate([heads[a] for a in range(layer.heads)], axis=1)
-    output = arrays["output"] = project(joined, layer.output)
+    output = arrays["output"] = project(np.concatenate(arrays["context"], axis=1), layer.output)
     x = arrays["residual"] = combine(x, output, layer.residual)
     if layer.norm == "after" and layer.attention_norm is not None:
         x = arrays["attention_norm"] = layer_norm(x, layer.attention_norm)
@@ -65,19 +62,29 @@ def run_layer(x, sentence, layer):
 
 def attention(x, sentence, layer, arrays):
     """Add the steps from queries to context to `arrays`, each with a leading head axis."""
-    queries = heads_of(project(x, layer.query), layer.heads)
-    keys = heads_of(project(x, layer.key), layer.heads)
-    values = heads_of(project(x, layer.value), layer.heads)
-    for i, known in enumerate(sentence.known):
-        if not known:
-            values[:, i, :] = 0.0
+    scoring = layer.scoring
+    # Columns 0..k-1 belong to the first head, the next k to the second.
+    queries, keys, values = (
+        np.stack(np.split(project(x, projection), layer.heads, axis=1))
+        for projection in (layer.query, layer.key, layer.value)
+    )
+    values[:, ~sentence.known] = 0
     scores = np.einsum("aik,ajk->aij", queries, keys)
     arrays |= {"queries": queries, "keys": keys, "values": values, "scores": scores}
     total = scores
-    if layer.scoring.scale:
+    if scoring.scale:
         total = arrays["scaled_scores"] = scores * queries.shape[2] ** -0.5
-    total = total + bias_table(sentence, layer.scoring, layer.heads)
-    weights = arrays["weights"] = masked_softmax(total, sentence, layer.scoring.mask)
+    if scoring.position_bias is not None:
+        table = wide(scoring.position_bias)
+        reach = table.shape[1] // 2
+        total = total + table[:, np.clip(distances(len(x)), -reach, reach) + reach]
+    if scoring.word_bias and sentence.word_bias is not None:
+        factors = scoring.word_bias_scale
+        factors = np.ones(layer.heads) if factors is None else wide(factors)
+        total = total + np.einsum("a,j->aj", factors, wide(sentence.word_bias))[:, None]
+    total = np.where(visible_keys(sentence, scoring.mask), total, -np.inf)
+    exponentials = np.exp(total - total.max(axis=-1, keepdims=True, initial=-np.inf))
+    weights = arrays["weights"] = exponentials / exponentials.sum(axis=-1, keepdims=True)
     arrays["weighted_values"] = np.einsum("aij,ajv->aijv", weights, values)
     arrays["context"] = np.einsum("aij,ajv->aiv", weights, values)
 
@@ -86,56 +93,22 @@ def project(x, projection):
     y = x.copy()
     if projection.weight is not None:
         y = np.einsum("ni,io->no", x, wide(projection.weight))
-    if projection.bias is not None:
-        y = y + wide(projection.bias)[None, :]
-    return y
+    return y if projection.bias is None else y + wide(projection.bias)
 
 
-def heads_of(x, heads):
-    """Columns 0..k-1 belong to the first head, the next k to the second. [n, h·k] -> [h, n, k]"""
-    return np.stack(np.split(x, heads, axis=1))
+def distances(n):
+    """j − i for each query i and key j."""
+    return -np.subtract.outer(np.arange(n), np.arange(n))
 
 
-def bias_table(sentence, scoring, heads):
-    """Position bias and word bias of every pair. -> [h, n, n]"""
-    n = len(sentence.vectors)
-    bias = np.zeros((heads, n, n))
-    if scoring.position_bias is not None:
-        table = wide(scoring.position_bias)
-        reach = (table.shape[1] - 1) // 2
-        for i in range(n):
-            columns = [max(-reach, min(reach, j - i)) + reach for j in range(n)]
-            bias[:, i, :] += table[:, columns]
-    if scoring.word_bias and sentence.word_bias is not None:
-        factors = scoring.word_bias_scale
-        for a in range(heads):
-            factor = 1.0 if factors is None else float(factors[a])
-            for j in range(n):
-                bias[a, :, j] += factor * float(sentence.word_bias[j])
-    return bias
-
-
-def attended_positions(sentence, mask, i):
-    """The positions that token i attends to."""
-    known, words = sentence.known.tolist(), sentence.words.tolist()
-    positions = []
-    for j in range(len(known)):
-        masked = {"all": False, "others": j == i, "other-words": words[j] == words[i]}[mask]
-        if known[j] and not masked:
-            positions.append(j)
-    return positions or [i]
-
-
-def masked_softmax(scores, sentence, mask):
-    weights = np.zeros(scores.shape)
-    for i in range(scores.shape[1]):
-        positions = attended_positions(sentence, mask, i)
-        for a in range(scores.shape[0]):
-            row = scores[a, i, positions].tolist()
-            peak = max(row)
-            exponentials = [math.exp(s - peak) for s in row]
-            weights[a, i, positions] = np.array(exponentials) / math.fsum(exponentials)
-    return weights
+def visible_keys(sentence, mask):
+    """Whether query i attends to key j. -> [n, n]"""
+    own = distances(len(sentence.known)) == 0
+    same = np.equal.outer(sentence.words, sentence.words)
+    visible = (
+        sentence.known & ~{"all": np.zeros_like(own), "others": own, "other-words": same}[mask]
+    )
+    return visible | (own & ~visible.any(axis=1, keepdims=True))
 
 
 def combine(x, output, residual):
@@ -143,13 +116,9 @@ def combine(x, output, residual):
         return output
     if residual.kind == "add":
         return x + output
-    n, d = x.shape
-    result = np.zeros((n, d))
-    for i in range(n):
-        result[i] = of_length_one(output[i]) + residual.share * of_length_one(x[i])
-        if np.any(result[i] != 0):
-            result[i] += residual.position_share * position_vector(i, d)
-    return result
+    content = of_length_one(output) + residual.share * of_length_one(x)
+    positions = residual.position_share * position_vectors(*x.shape)
+    return content + positions * content.any(axis=1, keepdims=True)
 
 
 def contributions(arrays, layer):
@@ -159,40 +128,31 @@ def contributions(arrays, layer):
     """
     residual, mixed, x = layer.residual, arrays["residual"], arrays["embeddings"]
     n, d = x.shape
-    weight = np.eye(arrays["weighted_values"].shape[3] * layer.heads)
-    if layer.output.weight is not None:
-        weight = wide(layer.output.weight)
-    shares = np.zeros((n, n + 3))
-    for i in range(n):
-        parts = np.zeros((n + 3, d))
-        for j in range(n):
-            heads = [arrays["weighted_values"][a, i, j] for a in range(layer.heads)]
-            parts[j] = np.concatenate(heads) @ weight
-        parts[n] = {"none": 0 * x[i], "add": x[i]}.get(
-            residual.kind, residual.share * of_length_one(x[i])
-        )
-        if layer.output.bias is not None:
-            parts[n + 2] = wide(layer.output.bias)
-        if residual.kind == "unit":
-            length = np.linalg.norm(arrays["output"][i])
-            parts[[*range(n), n + 2]] /= length or 1
-            parts[n + 1] = residual.position_share * position_vector(i, d)
-        square = mixed[i] @ mixed[i]
-        if square:
-            shares[i] = parts @ mixed[i] / square
-    return shares
+    parts = np.zeros((n, n + 3, d))
+    weighted = np.concatenate(arrays["weighted_values"], axis=-1)
+    parts[:, :n] = weighted if layer.output.weight is None else weighted @ wide(layer.output.weight)
+    if residual.kind != "none":
+        parts[:, n] = x if residual.kind == "add" else residual.share * of_length_one(x)
+    if layer.output.bias is not None:
+        parts[:, n + 2] = wide(layer.output.bias)
+    if residual.kind == "unit":
+        lengths = np.linalg.norm(arrays["output"], axis=1)[:, None, None]
+        parts[:, [*range(n), n + 2]] /= np.where(lengths > 0, lengths, 1)
+        parts[:, n + 1] = residual.position_share * position_vectors(n, d)
+    squares = np.einsum("id,id->i", mixed, mixed)[:, None]
+    return np.einsum("ipd,id->ip", parts, mixed) / np.where(squares > 0, squares, 1)
 
 
-def of_length_one(row):
-    length = math.sqrt(math.fsum(row * row))
-    return row / length if length > 0 else row
+def of_length_one(rows):
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)
 
 
-def position_vector(position, d):
+def position_vectors(n, d):
     """sin and cos of position/10000^(2i/d) in turn (Vaswani et al. 2017, §3.5), of length 1."""
-    angles = [position / 10_000 ** (2 * (column // 2) / d) for column in range(d)]
-    waves = [(math.sin, math.cos)[column % 2](angle) for column, angle in enumerate(angles)]
-    return of_length_one(np.array(waves))
+    columns = np.arange(d)
+    angles = np.outer(np.arange(n), 10_000.0 ** (-2 * (columns // 2) / d))
+    return of_length_one(np.where(columns % 2, np.cos(angles), np.sin(angles)))
 
 
 def layer_norm(x, norm):

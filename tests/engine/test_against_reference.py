@@ -9,7 +9,7 @@ import pytest
 from polyseme.engine.attention import BLOCK
 from polyseme.engine.layers import contextualize, other_terms
 from polyseme.engine.trace import trace_layer
-from tests.engine.cases import Case, arrays_of, normal, projection, random_case, random_sentence
+from tests.engine.cases import arrays_of, projection, random_case, random_sentence
 from tests.engine.reference import (
     FLOAT32_TOLERANCE,
     FLOAT64_TOLERANCE,
@@ -17,7 +17,7 @@ from tests.engine.reference import (
     contributions,
     run_stack,
 )
-from tests.tiny import full_layer
+from tests.tiny import full_layer, normal
 
 SEEDS = range(80)
 RECORDED = ("queries", "keys", "values", "scores", "weights")
@@ -27,7 +27,12 @@ BY_HEAD = {*RECORDED, "scaled_scores", "weighted_values", "context"}
 @cache
 def case_and_expected(seed):
     """A case, whose arrays cannot be changed, and the steps of the reference."""
-    case = random_case(seed)
+    case, rng = random_case(seed), np.random.default_rng([seed, 1])
+    if seed >= 60:  # in every layer, so that their sum is also the input of the next one
+        d = case.sentence.vectors.shape[1]
+        skip = None if seed % 4 == 0 else normal(rng, d, d) / np.float32(d)
+        layers = [replace(layer, final=projection(rng, d, d), skip=skip) for layer in case.layers]
+        case = case._replace(layers=layers)
     for array in arrays_of([case]):
         array.setflags(write=False)
     return case, run_stack(case.sentence, case.layers)
@@ -52,27 +57,6 @@ def test_engine_agrees_with_reference(seed, dtype, tolerance):
             assert_close(record[name], steps[name], tolerance, name)
     assert result.contextual.dtype == dtype
     assert_close(result.contextual, expected[-1]["contextual"], tolerance)
-
-
-@pytest.mark.parametrize("seed", SEEDS[:20])
-def test_final_projection_and_skip_agree_with_reference(seed):
-    """In every layer, so that their sum is also the input of the next one."""
-    case, rng = random_case(seed), np.random.default_rng([seed, 1])
-    d = case.sentence.vectors.shape[1]
-    skip = None if seed % 4 == 0 else normal(rng, d, d) / np.float32(d)
-    layers = [replace(layer, final=projection(rng, d, d), skip=skip) for layer in case.layers]
-    found = contextualize(case.sentence, layers).contextual
-    expected = run_stack(case.sentence, layers)[-1]
-    assert_close(found, expected["contextual"], FLOAT32_TOLERANCE)
-    steps = {step.name: step for step in trace_layer(case.sentence, layers, len(layers) - 1)}
-    for name, array in (
-        ("layer_output", expected["layer_output"]),
-        ("contextual", expected["contextual"]),
-    ):
-        assert_close(steps[name].values, array, FLOAT64_TOLERANCE, name)
-    bias = "" if layers[-1].final.bias is None else " + bf"
-    added = "" if skip is None else " + X₀·Ws"
-    assert steps["contextual"].formula == f"Y·Wf{bias}{added}"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -122,14 +106,14 @@ def test_float64_trace_agrees_with_reference(seed):
 
 @pytest.mark.parametrize("n", [1, 64, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
 def test_sentence_of_a_block_or_cache_length_agrees_with_reference(n):
-    layer, rng = full_layer(n, d=7, heads=2, k=3, v=5), np.random.default_rng(n)
-    case = Case(random_sentence(rng, n, 7, unknown=0.2), [layer])
-    (expected,) = run_stack(case.sentence, case.layers)
-    result = contextualize(case.sentence, case.layers, ["weights"])
+    layers = [full_layer(n, d=7, heads=2, k=3, v=5)]
+    sentence = random_sentence(np.random.default_rng(n), n, 7, unknown=0.2)
+    (expected,) = run_stack(sentence, layers)
+    result = contextualize(sentence, layers, ["weights"])
     assert_close(result.contextual, expected["contextual"], FLOAT32_TOLERANCE)
     assert_close(result.records[0]["weights"], expected["weights"], FLOAT32_TOLERANCE)
     if n in (1, BLOCK + 1):
-        steps = {step.name: step.values for step in trace_layer(case.sentence, case.layers, 0)}
+        steps = {step.name: step.values for step in trace_layer(sentence, layers, 0)}
         assert_close(steps["contextual"], expected["contextual"], FLOAT64_TOLERANCE)
         assert_close(steps["weights"], expected["weights"], FLOAT64_TOLERANCE)
 
@@ -138,8 +122,4 @@ def test_records_are_those_of_the_requested_layers():
     case = random_case(3)
     layers = (case.layers * 3)[:3]
     result = contextualize(case.sentence, layers, ["weights", "keys"], of_layers=[0, 2])
-    assert [[*map(str, sorted(record))] for record in result.records] == [
-        ["keys", "weights"],
-        [],
-        ["keys", "weights"],
-    ]
+    assert [sorted(record) for record in result.records] == ([["keys", "weights"], []] * 2)[:3]

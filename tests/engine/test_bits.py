@@ -7,8 +7,8 @@ import pytest
 
 from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays, sinusoids
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from tests.engine.cases import normal, random_layer, random_sentence
-from tests.tiny import full_layer
+from tests.engine.cases import random_layer, random_sentence
+from tests.tiny import full_layer, normal
 
 EDGES = [1, 2, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 1]
 RECORDED = ["queries", "keys", "values", "scores", "weights", "contributions"]

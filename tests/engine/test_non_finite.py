@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 from polyseme.engine.arrays import NonFiniteError, require_finite, unit
-from polyseme.engine.attention import Scoring, SentenceArrays
+from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, LayerNorm, Projection, Residual, contextualize
 from polyseme.engine.trace import Weights, trace_embeddings, trace_layer, trace_projected
-from tests.engine.cases import normal, random_case
+from tests.engine import cases
+from tests.engine.cases import random_case
+from tests.tiny import normal
 
 
 def sentence(vectors, known=None, word_bias=None, dtype=np.float32):
-    vectors = np.array(vectors, dtype)
-    n = len(vectors)
-    known = np.ones(n, np.bool_) if known is None else np.array(known)
-    bias = None if word_bias is None else np.array(word_bias, dtype)
-    return SentenceArrays(vectors, known, np.arange(n), bias)
+    return cases.sentence(np.array(vectors, dtype), known, None, word_bias)
 
 
 def weights_of(start, scoring):
@@ -25,7 +23,7 @@ def weights_of(start, scoring):
     return contextualize(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"][0]
 
 
-VECTORS = normal(np.random.default_rng(0), 5, 3)
+VECTORS, ZEROS = normal(np.random.default_rng(0), 5, 3), np.zeros((3, 2))
 NON_FINITE = [math.nan, math.inf, -math.inf]
 
 
@@ -52,13 +50,10 @@ def scaled_bias(factor):
 
 OVERFLOWS = {
     "scores": (sentence(VECTORS * np.float32(1e25)), Layer()),
-    "word bias": (sentence(np.zeros((3, 2)), None, [0, 3e38, 0]), Layer(scoring=scaled_bias(3e38))),
-    "negative": (
-        sentence(np.zeros((3, 2)), None, [0, -3e38, 0]),
-        Layer(scoring=scaled_bias(-1e30)),
-    ),
+    "word bias": (sentence(ZEROS, None, [0, 3e38, 0]), Layer(scoring=scaled_bias(3e38))),
+    "negative": (sentence(ZEROS, None, [0, -3e38, 0]), Layer(scoring=scaled_bias(-1e30))),
     "infinite biases": (
-        sentence(np.zeros((3, 2)), None, [-math.inf] * 3),
+        sentence(ZEROS, None, [-math.inf] * 3),
         Layer(scoring=Scoring(word_bias=True)),
     ),
     # Division by an infinite variance would make the finite vector (1e30, -1e30) zero.
@@ -95,9 +90,7 @@ def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
     for seed in range(8):
         case = random_case(seed)
         factor = np.float32(10.0**exponent) / np.float32(8)
-        scaled = SentenceArrays(
-            case.sentence.vectors * factor, case.sentence.known, case.sentence.words, None
-        )
+        scaled = case.sentence._replace(vectors=case.sentence.vectors * factor, word_bias=None)
         try:
             result = contextualize(scaled, case.layers, ["weights"])
         except NonFiniteError:

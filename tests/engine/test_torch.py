@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
+from polyseme.engine.attention import Scoring, attend, key_scale
 from polyseme.engine.layers import (
     FeedForward,
     Layer,
@@ -12,6 +12,7 @@ from polyseme.engine.layers import (
     Residual,
     contextualize,
 )
+from tests.engine.cases import sentence
 from tests.engine.reference import FLOAT32_TOLERANCE, assert_close
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
@@ -33,8 +34,12 @@ def assert_agrees(actual, tensor):
     assert_close(actual, array(tensor), FLOAT32_TOLERANCE)
 
 
-def from_linear(weight, bias):
+def projection(weight, bias):
     return Projection(array(weight).T, None if bias is None else array(bias))
+
+
+def linear(module):
+    return projection(module.weight, module.bias)
 
 
 def from_norm(norm):
@@ -49,22 +54,12 @@ def randomize(module):
     return module.eval()
 
 
-def sentence(x, known=None):
-    """A sentence of different words."""
-    n = len(x)
-    return SentenceArrays(x, np.ones(n, np.bool_) if known is None else known, np.arange(n))
-
-
 def from_attention(attention, **parts):
     """A Layer with the weights of a torch.nn.MultiheadAttention."""
-    if attention.in_proj_weight is not None:
-        weights = attention.in_proj_weight.chunk(3)
-    else:
-        weights = (attention.q_proj_weight, attention.k_proj_weight, attention.v_proj_weight)
-    bias = attention.in_proj_bias
+    weights, bias = attention.in_proj_weight.chunk(3), attention.in_proj_bias
     biases = (None,) * 3 if bias is None else bias.chunk(3)
-    query, key, value = (from_linear(w, b) for w, b in zip(weights, biases, strict=True))
-    output = from_linear(attention.out_proj.weight, attention.out_proj.bias)
+    query, key, value = map(projection, weights, biases)
+    output = linear(attention.out_proj)
     return Layer(attention.num_heads, query, key, value, output, **parts)
 
 
@@ -82,26 +77,20 @@ def test_scaled_dot_product_attention_with_a_bias_by_distance():
 
 
 @pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize(("d", "heads", "n"), [(7, 1, 5), (15, 3, 11), (10, 5, 2), (6, 2, 1)])
-def test_multihead_attention(d, heads, n, bias):
+def test_multihead_attention(d, heads, n, masked, bias):
+    """The value of an unknown token has no effect, even if the projection has a bias."""
     attention = randomize(torch.nn.MultiheadAttention(d, heads, bias=bias, batch_first=True))
-    x = torch.randn(n, d)
-    expected, weights = attention(x, x, x, average_attn_weights=False)
-    result = contextualize(sentence(array(x)), [from_attention(attention)], ["weights"])
-    assert_agrees(result.contextual, expected)
-    assert_agrees(result.records[0]["weights"], weights)
-
-
-def test_multihead_attention_with_unknown_tokens_masked():
-    """The value of a masked token has no effect, even if the projection has a bias."""
-    n, d = 11, 6
-    attention = randomize(torch.nn.MultiheadAttention(d, 2))
-    known = np.arange(n) % 3 != 1
+    known = (np.arange(n) % 3 != 1) | (not masked)
     x = torch.randn(n, d) * torch.from_numpy(known)[:, None]
     # `key_padding_mask` does the same, but its first use imports much of PyTorch.
-    expected, _ = attention(x, x, x, attn_mask=torch.from_numpy(~known).expand(n, n))
-    start = sentence(array(x), known)
-    assert_agrees(contextualize(start, [from_attention(attention)]).contextual, expected)
+    mask = torch.from_numpy(~known).expand(n, n)
+    expected, weights = attention(x, x, x, attn_mask=mask, average_attn_weights=False)
+    layer = from_attention(attention)
+    result = contextualize(sentence(array(x), known), [layer], ["weights"])
+    assert_agrees(result.contextual, expected)
+    assert_agrees(result.records[0]["weights"], weights)
 
 
 def tanh_gelu(x):
@@ -124,23 +113,18 @@ def test_transformer_encoder_layer(norm_first, name, activation, layers):
         for _ in range(layers)
     ]
     x = torch.randn(n, d)
-    start = sentence(array(x))
+    stack = [
+        from_attention(
+            module.self_attn,
+            residual=Residual("add"),
+            norm="before" if norm_first else "after",
+            attention_norm=from_norm(module.norm1),
+            feed_forward_norm=from_norm(module.norm2),
+            feed_forward=FeedForward(*map(linear, (module.linear1, module.linear2)), name),
+        )
+        for module in modules
+    ]
+    result = contextualize(sentence(array(x)), stack)
     for module in modules:
         x = module(x[None])[0]
-    stack = [from_encoder_layer(module, name, norm_first) for module in modules]
-    assert_agrees(contextualize(start, stack).contextual, x)
-
-
-def from_encoder_layer(module, activation, norm_first):
-    return from_attention(
-        module.self_attn,
-        residual=Residual("add"),
-        norm="before" if norm_first else "after",
-        attention_norm=from_norm(module.norm1),
-        feed_forward_norm=from_norm(module.norm2),
-        feed_forward=FeedForward(
-            from_linear(module.linear1.weight, module.linear1.bias),
-            from_linear(module.linear2.weight, module.linear2.bias),
-            activation,
-        ),
-    )
+    assert_agrees(result.contextual, x)

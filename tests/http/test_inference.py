@@ -25,7 +25,6 @@ from tests.http.tensors import (
     tensors_of,
     unpacked,
 )
-from tests.models.damage import VECTORS as VECTORS_FILE
 from tests.models.damage import path
 from tests.tiny import VECTORS, full_layer, write_tiny
 
@@ -39,7 +38,7 @@ def models_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny")
     write_tiny(folder / "deep", layers=[full_layer(1), full_layer(2)], word_bias=VECTORS[:, 0])
-    vectors = path(write_tiny(folder / "cut"), VECTORS_FILE)
+    vectors = path(write_tiny(folder / "cut"), "vectors.npy")
     vectors.write_bytes(vectors.read_bytes()[:-4])
     return folder
 

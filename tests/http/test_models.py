@@ -7,7 +7,6 @@ from polyseme.models.manifest import TABLES
 from polyseme.models.reader import bundled_models, read_manifest
 from tests.conftest import BUNDLED_NAMES
 from tests.http.conftest import expect_problem, in_process, numbers, registry, total
-from tests.models.damage import VECTORS as VECTORS_FILE
 from tests.models.damage import path
 from tests.tiny import VECTORS, write_tiny
 
@@ -19,7 +18,7 @@ def models_dir(tmp_path):
     """A folder of three models, whose vectors are multiples of each other's; `two` is broken."""
     for name, factor in (("one", 1), ("two", 2), ("three", 3)):
         write_tiny(tmp_path / name, vectors=VECTORS * factor, source=name)
-    vectors = path(tmp_path / "two", VECTORS_FILE)
+    vectors = path(tmp_path / "two", "vectors.npy")
     vectors.write_bytes(vectors.read_bytes()[:-4])
     yield tmp_path
     registry.cache_clear()  # The models of the user are others in later tests.

@@ -21,7 +21,7 @@ from tests.http.service import (
     running,
     until,
 )
-from tests.models.versions import write
+from tests.models.damage import write
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
 

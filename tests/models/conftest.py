@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.models.registry import Registry
-from tests.models.versions import write
+from tests.models.damage import write
 from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, SUBWORDS, full_layer, write_tiny
 
 KNOWN_NGRAMS = replace(

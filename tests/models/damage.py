@@ -1,4 +1,4 @@
-"""Damage to the files of a model, and a slow, simple implementation of the index."""
+"""Models of known versions, damage to their files, and a slow, simple index."""
 
 import hashlib
 import io
@@ -12,12 +12,13 @@ from safetensors.numpy import load_file, save
 
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
+from tests.tiny import VECTORS, write_tiny
 
-MANIFEST, VECTORS = "manifest.json", "vectors.npy"
-VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"
-INDEX, SUBWORDS = "index.npy", "subwords.npy"
-SCALES, SUBWORD_SCALES, NGRAMS = "scales.npy", "subword_scales.npy", "ngrams.npy"
-FILES = (VECTORS, SCALES, VOCABULARY, INDEX, SUBWORDS, SUBWORD_SCALES, NGRAMS, ATTENTION)
+MANIFEST = "manifest.json"
+FILES = (
+    *("vectors.npy", "scales.npy", "vocabulary.txt", "index.npy"),
+    *("subwords.npy", "subword_scales.npy", "ngrams.npy", "attention.safetensors"),
+)
 """The files of `quantized_folder` without its manifest."""
 
 with_and_without_verify = pytest.mark.parametrize("verify", [True, False])
@@ -80,11 +81,11 @@ def drop(folder, name):
 
 def change_tensors(folder, change):
     """Modify the tensors with `change`, and update the manifest."""
-    tensors = {k: v.copy() for k, v in load_file(path(folder, ATTENTION)).items()}
+    tensors = {k: v.copy() for k, v in load_file(path(folder, "attention.safetensors")).items()}
     change(tensors)
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
     change_manifest(folder, lambda document: document.update(tensors=shapes))
-    replace(folder, ATTENTION, save(tensors))
+    replace(folder, "attention.safetensors", save(tensors))
 
 
 def npy(header, data=b"", version=1, padding=0):
@@ -106,6 +107,23 @@ def saved(array, **options):
     buffer = io.BytesIO()
     np.save(buffer, array, **options)
     return buffer.getvalue()
+
+
+def write(folder, version):
+    """Write a version of a model; an existing one is replaced."""
+    return write_tiny(folder, vectors=VECTORS * version, source=f"version {version}")
+
+
+def write_broken(folder):
+    """Replace a model by one whose vectors are truncated."""
+    path(write(folder, 9), "vectors.npy").write_bytes(b"x")
+
+
+def version_of(model):
+    """The version of a model, which its manifest and its vectors must agree on."""
+    version = int(model.vectors[0, 0])
+    assert model.manifest.source == f"version {version}"
+    return version
 
 
 def snapshot(folder):

@@ -12,12 +12,6 @@ from polyseme.engine.quantization import LARGEST_SCALE
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from tests.models.damage import (
-    INDEX,
-    NGRAMS,
-    SCALES,
-    SUBWORD_SCALES,
-    SUBWORDS,
-    VECTORS,
     drop,
     index_of,
     npy,
@@ -27,35 +21,19 @@ from tests.models.damage import (
     scales_error,
     with_and_without_verify,
 )
-from tests.tiny import VECTORS as TABLE
-from tests.tiny import WORDS, write_tiny
+from tests.tiny import VECTORS, WORDS, write_tiny
 
-FLOATS = {VECTORS: TABLE, SUBWORDS: np.ones((2, 5), np.float32)}
-"""The tables of `model_folder`."""
 ARRAYS = {
-    VECTORS: np.ones((11, 5), np.int8),
-    SCALES: np.ones(11, np.float32),
-    SUBWORDS: np.ones((2, 5), np.int8),
-    SUBWORD_SCALES: np.ones(2, np.float32),
-    NGRAMS: np.array([7, 8], np.uint32),
-    INDEX: index_of("".join(f"{word}\n" for word in WORDS).encode()),
+    "vectors.npy": np.ones((11, 5), np.int8),
+    "scales.npy": np.ones(11, np.float32),
+    "subwords.npy": np.ones((2, 5), np.int8),
+    "subword_scales.npy": np.ones(2, np.float32),
+    "ngrams.npy": np.array([7, 8], np.uint32),
+    "index.npy": index_of("".join(f"{word}\n" for word in WORDS).encode()),
 }
 """The arrays of `quantized_folder`."""
-CASES = [("floats", *each) for each in FLOATS.items()]
-CASES += [("quantized", *each) for each in ARRAYS.items()]
-each_array = pytest.mark.parametrize(
-    ("kind", "name", "array"), CASES, ids=[f"{kind} {name}" for kind, name, _ in CASES]
-)
-TABLES = [(VECTORS, SCALES), (SUBWORDS, SUBWORD_SCALES)]
-each_table = pytest.mark.parametrize(("table", "scales"), TABLES)
-
-
-@pytest.fixture
-def folder(request, kind):
-    """A copy of the model that has the array."""
-    return request.getfixturevalue(f"{'model' if kind == 'floats' else kind}_folder")
-
-
+FLOATS = {"vectors.npy": VECTORS, "subwords.npy": np.ones((2, 5), np.float32)}
+"""The tables of `model_folder`."""
 UNMAPPED = "{} is not an array that can be memory-mapped."
 SHAPE = "{}: the shape differs from manifest.json."
 CUT = "{} has more or less data than its header declares."
@@ -75,10 +53,10 @@ class Pickled:
 @with_and_without_verify
 def test_a_pickle_is_never_run(model_folder, tmp_path, verify):
     target = tmp_path / "made-by-a-pickle"
-    objects = saved(np.full(TABLE.shape, Pickled(target)), allow_pickle=True)
+    objects = saved(np.full(VECTORS.shape, Pickled(target)), allow_pickle=True)
     for attack, problem in ((objects, DTYPE), (pickle.dumps(Pickled(target)), UNMAPPED)):
-        replace(model_folder, VECTORS, attack)
-        assert read_error(model_folder, verify=verify).startswith(problem.format(VECTORS))
+        replace(model_folder, "vectors.npy", attack)
+        assert read_error(model_folder, verify=verify).startswith(problem.format("vectors.npy"))
     assert not target.exists()
     np.load(io.BytesIO(objects), allow_pickle=True).flat[0].close()
     assert target.exists()
@@ -129,31 +107,31 @@ def attacks(array):
 
 
 @with_and_without_verify
-@each_array
-def test_an_invalid_array_is_rejected(folder, name, array, verify):
-    for case, (content, expected) in attacks(array).items():
-        replace(folder, name, content)
-        assert read_error(folder, verify=verify).startswith(expected.format(name)), case
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_invalid_array_is_rejected(quantized_folder, name, verify):
+    for case, (content, expected) in attacks(ARRAYS[name]).items():
+        replace(quantized_folder, name, content)
+        assert read_error(quantized_folder, verify=verify).startswith(expected.format(name)), case
 
 
 LENGTH = "{}: the length does not fit the number of words."
 MISSHAPEN = [
-    ("floats", VECTORS, TABLE[:-1], SHAPE),
-    ("floats", VECTORS, TABLE.T.copy(), SHAPE),
-    ("floats", SUBWORDS, np.ones((2, 7), np.float32), SHAPE),
-    ("floats", SUBWORDS, np.ones((0, 5), np.float32), SHAPE),
-    *(("quantized", SCALES, np.ones(count, np.float32), SHAPE) for count in (0, 10, 13)),
-    ("quantized", SUBWORD_SCALES, np.ones(3, np.float32), SHAPE),
-    ("quantized", NGRAMS, np.array([7], np.uint32), SHAPE),
-    *(("quantized", INDEX, np.resize(ARRAYS[INDEX], count), LENGTH) for count in (0, 34, 36, 38)),
+    ("vectors.npy", ARRAYS["vectors.npy"][:-1], SHAPE),
+    ("vectors.npy", ARRAYS["vectors.npy"].T.copy(), SHAPE),
+    ("subwords.npy", np.ones((2, 7), np.int8), SHAPE),
+    ("subwords.npy", np.ones((0, 5), np.int8), SHAPE),
+    *(("scales.npy", np.ones(count, np.float32), SHAPE) for count in (0, 10, 13)),
+    ("subword_scales.npy", np.ones(3, np.float32), SHAPE),
+    ("ngrams.npy", np.array([7], np.uint32), SHAPE),
+    *(("index.npy", np.resize(ARRAYS["index.npy"], count), LENGTH) for count in (0, 34, 36, 38)),
 ]
 
 
 @with_and_without_verify
-@pytest.mark.parametrize(("kind", "name", "array", "expected"), MISSHAPEN)
-def test_an_array_of_another_size_is_rejected(folder, name, array, expected, verify):
-    replace(folder, name, saved(array))
-    assert read_error(folder, verify=verify) == expected.format(name)
+@pytest.mark.parametrize(("name", "array", "expected"), MISSHAPEN)
+def test_an_array_of_another_size_is_rejected(quantized_folder, name, array, expected, verify):
+    replace(quantized_folder, name, saved(array))
+    assert read_error(quantized_folder, verify=verify) == expected.format(name)
 
 
 INFINITE = [np.nan, np.inf, -np.inf]
@@ -161,18 +139,23 @@ SIGNALLING = np.array([0x7F800001], np.uint32).view(np.float32)[0]
 BEYOND = np.nextafter(LARGEST_SCALE, np.float32(np.inf))
 NOT_POSITIVE = "has a scale that is not positive or is too large"
 INVALID_VALUES = [
-    ("floats", VECTORS, INFINITE, "is not finite"),
-    ("floats", SUBWORDS, INFINITE, "is not finite"),
-    ("quantized", VECTORS, [-128], "has -128"),
-    ("quantized", SUBWORDS, [-128], "has -128"),
-    ("quantized", SCALES, [*INFINITE, SIGNALLING, 0.0, -0.0, -1.0, -1e-45, BEYOND], NOT_POSITIVE),
-    ("quantized", SUBWORD_SCALES, [np.nan], NOT_POSITIVE),
+    ("model_folder", "vectors.npy", INFINITE, "is not finite"),
+    ("model_folder", "subwords.npy", INFINITE, "is not finite"),
+    ("quantized_folder", "vectors.npy", [-128], "has -128"),
+    ("quantized_folder", "subwords.npy", [-128], "has -128"),
+    (
+        *("quantized_folder", "scales.npy"),
+        [*INFINITE, SIGNALLING, 0.0, -0.0, -1.0, -1e-45, BEYOND],
+        NOT_POSITIVE,
+    ),
+    ("quantized_folder", "subword_scales.npy", [np.nan], NOT_POSITIVE),
 ]
 
 
-@pytest.mark.parametrize(("kind", "name", "values", "problem"), INVALID_VALUES)
-def test_the_first_row_with_an_invalid_value_is_named(folder, kind, name, values, problem):
-    valid = FLOATS[name] if kind == "floats" else ARRAYS[name]
+@pytest.mark.parametrize(("folder", "name", "values", "problem"), INVALID_VALUES)
+def test_the_first_row_with_an_invalid_value_is_named(request, folder, name, values, problem):
+    valid = (FLOATS if folder == "model_folder" else ARRAYS)[name]
+    folder = request.getfixturevalue(folder)
     for value in values:
         for row in (0, len(valid) // 2, len(valid) - 1):
             array = valid.copy()
@@ -187,15 +170,15 @@ def test_invalid_values_are_found_in_large_tables(tmp_path, row):
     wide = np.ones((11, 50_000), np.float16)
     folder = write_tiny(tmp_path / "wide", vectors=wide)
     wide[row, 30_000] = np.nan
-    replace(folder, VECTORS, saved(wide))
+    replace(folder, "vectors.npy", saved(wide))
     assert read_error(folder) == f"vectors.npy is not finite in row {row}."
 
 
 def test_a_value_that_is_not_finite_reaches_no_result(model_folder):
-    table = TABLE.copy()
+    table = VECTORS.copy()
     table[WORDS.index("bank"), 3] = np.nan
-    replace(model_folder, VECTORS, saved(table))
-    replace(model_folder, SUBWORDS, saved(np.full((2, 5), np.inf, np.float32)))
+    replace(model_folder, "vectors.npy", saved(table))
+    replace(model_folder, "subwords.npy", saved(np.full((2, 5), np.inf, np.float32)))
     model = LocalModel(read_model(model_folder))
     assert np.isfinite(model.encode(["river"])[0].contextual).all()
     for request in (
@@ -211,15 +194,17 @@ def test_a_value_that_is_not_finite_reaches_no_result(model_folder):
 @pytest.mark.parametrize("scale", [np.nan, np.inf, LARGEST_SCALE])
 def test_a_quantized_value_that_is_not_finite_reaches_no_result(quantized_folder, scale):
     """The value -128 does not occur in valid tables; times the largest scale it overflows."""
-    replace(quantized_folder, VECTORS, saved(np.full((11, 5), -128, np.int8)))
-    replace(quantized_folder, SCALES, saved(np.full(11, scale, np.float32)))
+    replace(quantized_folder, "vectors.npy", saved(np.full((11, 5), -128, np.int8)))
+    replace(quantized_folder, "scales.npy", saved(np.full(11, scale, np.float32)))
     model = LocalModel(read_model(quantized_folder))
     with np.errstate(over="ignore"), pytest.raises(ModelFolderError, match="is not finite"):
         model.encode(["river"])
 
 
 @with_and_without_verify
-@each_table
+@pytest.mark.parametrize(
+    ("table", "scales"), [("vectors.npy", "scales.npy"), ("subwords.npy", "subword_scales.npy")]
+)
 def test_scales_and_int8_rows_need_each_other(
     quantized_folder, original, tmp_path, table, scales, verify
 ):
@@ -232,6 +217,6 @@ def test_scales_and_int8_rows_need_each_other(
 
 @pytest.mark.parametrize("ngrams", [[7, 5], [7, 7]])
 def test_ngrams_that_are_not_sorted_are_rejected(quantized_folder, ngrams):
-    replace(quantized_folder, NGRAMS, saved(np.array(ngrams, np.uint32)))
+    replace(quantized_folder, "ngrams.npy", saved(np.array(ngrams, np.uint32)))
     expected = "ngrams.npy is not sorted, or has a number twice."
     assert read_error(quantized_folder) == expected

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.models.damage import (
-    ATTENTION,
     change_manifest,
     change_tensors,
     read_error,
@@ -50,16 +49,14 @@ ATTACKS = {
 @with_and_without_verify
 @pytest.mark.parametrize("case", ATTACKS)
 def test_an_invalid_safetensors_file_is_rejected(model_folder, case, verify):
-    replace(model_folder, ATTENTION, ATTACKS[case])
+    replace(model_folder, "attention.safetensors", ATTACKS[case])
     assert read_error(model_folder, verify=verify) == NOT_SAFETENSORS
 
 
 @pytest.mark.parametrize(
     ("declared", "dtype"),
     [
-        ("float32", np.float64),
-        ("float32", np.float16),
-        ("float32", np.int32),
+        *(("float32", dtype) for dtype in (np.float64, np.float16, np.int32)),
         ("float16", np.int32),
     ],
 )
@@ -67,26 +64,6 @@ def test_a_tensor_of_another_dtype_is_rejected(model_folder, declared, dtype):
     change_manifest(model_folder, lambda m: m.update(weights_dtype=declared))
     change_tensors(model_folder, lambda t: t.update(word_bias=t["word_bias"].astype(dtype)))
     assert read_error(model_folder).endswith(f": the dtype is not {declared}.")
-
-
-@with_and_without_verify
-@pytest.mark.parametrize(
-    ("name", "value"), [("word_bias", np.nan), ("layers.1.feed_forward.outer", np.inf)]
-)
-def test_a_tensor_that_is_not_finite_is_rejected(model_folder, name, value, verify):
-    def change(tensors):
-        tensors[name].flat[-1] = value
-
-    change_tensors(model_folder, change)
-    expected = f"attention.safetensors, {name}: a value is not finite."
-    assert read_error(model_folder, verify=verify) == expected
-
-
-@pytest.mark.parametrize("name", ["layers.2.query", "layers.0.Query", "query"])
-def test_an_unexpected_tensor_is_rejected(model_folder, name):
-    change_tensors(model_folder, lambda t: t.update({name: np.ones((5, 6), np.float32)}))
-    expected = f"attention.safetensors has unexpected tensors: {[name]}."
-    assert read_error(model_folder) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,86 +103,89 @@ def test_a_tensor_of_a_wrong_shape_is_named(model_folder, name, shape):
     assert read_error(model_folder).startswith(prefix)
 
 
-def put(**tensors):
+def ones(**shapes):
     """A change that sets tensors of layer 0 to ones of a shape, or removes them (None)."""
 
-    def change(found):
-        for name, shape in tensors.items():
+    def change(tensors):
+        for name, shape in shapes.items():
             full = f"layers.0.{name.replace('__', '.')}"
-            found.pop(full, None)
+            tensors.pop(full, None)
             if shape is not None:
-                found[full] = np.ones(shape, np.float32)
+                tensors[full] = np.ones(shape, np.float32)
 
     return change
 
 
+def update(name, shape, value=1):
+    return lambda t: t.update({name: np.full(shape, value, np.float32)})
+
+
 NO_NETWORK = {f"feed_forward__{name}": None for name in ("inner", "outer", "outer_bias")}
-WIDTH = "{} has the wrong output width: expected 5"
-HEADS = "the width of {} is not a multiple of the number of heads"
+WIDTH = ", layers.0: {} has the wrong output width: expected 5"
+HEADS = ", layers.0: the width of {} is not a multiple of the number of heads"
+DIFFERENT = ", layers.0: query and key differ in width"
+BIASES = ", layers.0: feed_forward has biases but no weights"
 MISFITS = [
-    (put(query=(5, 9), query_bias=None), "query and key differ in width"),
-    (put(query=None, query_bias=None), "query and key differ in width"),
+    (ones(query=(5, 9), query_bias=None), DIFFERENT),
+    (ones(query=None, query_bias=None), DIFFERENT),
     (
-        put(query=(5, 7), query_bias=None, key=(5, 7), key_bias=None),
+        ones(query=(5, 7), query_bias=None, key=(5, 7), key_bias=None),
         HEADS.format("query and key"),
     ),
-    (put(value=(5, 7), value_bias=None, output=(7, 5)), HEADS.format("value")),
-    (put(output=None, output_bias=None), WIDTH.format("output")),
-    (put(output=(21, 7), output_bias=None), WIDTH.format("output")),
-    (put(position_bias=(3, 12)), "position_bias must have an odd number of columns"),
-    (put(attention_norm__shift=None), "attention_norm needs both gain and shift"),
-    (put(feed_forward_norm__gain=None), "feed_forward_norm needs both gain and shift"),
+    (ones(value=(5, 7), value_bias=None, output=(7, 5)), HEADS.format("value")),
+    (ones(output=None, output_bias=None), WIDTH.format("output")),
+    (ones(output=(21, 7), output_bias=None), WIDTH.format("output")),
+    (ones(position_bias=(3, 12)), ", layers.0: position_bias must have an odd number of columns"),
+    (ones(attention_norm__shift=None), ", layers.0: attention_norm needs both gain and shift"),
+    (ones(feed_forward_norm__gain=None), ", layers.0: feed_forward_norm needs both gain and shift"),
     *(
         (
-            put(feed_forward__outer=shape, feed_forward__outer_bias=None),
+            ones(feed_forward__outer=shape, feed_forward__outer_bias=None),
             WIDTH.format("feed_forward.outer"),
         )
         for shape in ((17, 7), None)
     ),
-    (put(final=(5, 7), final_bias=None), WIDTH.format("final")),
+    (ones(final=(5, 7), final_bias=None), WIDTH.format("final")),
     *(
-        (
-            put(**NO_NETWORK | {"feed_forward__inner_bias": None, f"feed_forward__{name}": (5,)}),
-            "feed_forward has biases but no weights",
-        )
-        for name in ("inner_bias", "outer_bias")
+        (ones(**NO_NETWORK | {"feed_forward__inner_bias": None, bias: (5,)}), BIASES)
+        for bias in ("feed_forward__inner_bias", "feed_forward__outer_bias")
     ),
     (
-        put(**NO_NETWORK, feed_forward__inner_bias=None),
-        "feed_forward_norm is present, but the layer has no feed-forward network",
-    ),
-]
-
-
-@pytest.mark.parametrize(("change", "expected"), MISFITS)
-def test_tensors_that_do_not_fit_each_other_are_rejected(model_folder, change, expected):
-    change_tensors(model_folder, change)
-    expected = f"attention.safetensors, layers.0: {expected}."
-    assert read_error(model_folder, verify=False) == expected
-
-
-MODEL_MISFITS = [
-    (
-        put(query=(5, 9), query_bias=None, key=(5, 9), key_bias=None),
-        "attention.safetensors has layers of different head widths.",
+        ones(**NO_NETWORK, feed_forward__inner_bias=None),
+        ", layers.0: feed_forward_norm is present, but the layer has no feed-forward network",
     ),
     (
-        lambda t: t.pop("word_bias"),
-        "manifest.json requires the tensor word_bias, which is missing.",
+        ones(query=(5, 9), query_bias=None, key=(5, 9), key_bias=None),
+        " has layers of different head widths",
     ),
     *(
-        (
-            lambda t, shape=shape: t.update(word_bias=np.ones(shape, np.float32)),
-            "attention.safetensors: the shape of word_bias differs from manifest.json.",
-        )
+        (update("word_bias", shape), ": the shape of word_bias differs from manifest.json")
         for shape in ((7,), (11, 1))
     ),
+    *(
+        (update(name, (5, 6)), f" has unexpected tensors: {[name]}")
+        for name in ("layers.2.query", "layers.0.Query", "query")
+    ),
+    (update("word_bias", 11, np.nan), ", word_bias: a value is not finite"),
+    (
+        update("layers.1.feed_forward.outer", (17, 5), np.inf),
+        ", layers.1.feed_forward.outer: a value is not finite",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("change", "expected"), MODEL_MISFITS)
-def test_tensors_that_do_not_fit_the_model_are_rejected(model_folder, change, expected):
+@with_and_without_verify
+@pytest.mark.parametrize(("change", "expected"), MISFITS)
+def test_tensors_that_do_not_fit_each_other_or_the_model_are_rejected(
+    model_folder, change, expected, verify
+):
     change_tensors(model_folder, change)
+    assert read_error(model_folder, verify=verify) == f"attention.safetensors{expected}."
+
+
+def test_a_missing_word_bias_is_reported(model_folder):
+    change_tensors(model_folder, lambda t: t.pop("word_bias"))
+    expected = "manifest.json requires the tensor word_bias, which is missing."
     assert read_error(model_folder) == expected
 
 

@@ -22,13 +22,7 @@ from polyseme.models.writer import rename_model, rewrite_model
 from polyseme.operations.serialize import manifest_document
 from tests.models.conftest import KNOWN_NGRAMS
 from tests.models.damage import (
-    ATTENTION,
-    INDEX,
     MANIFEST,
-    NGRAMS,
-    SUBWORDS,
-    VECTORS,
-    VOCABULARY,
     change_manifest,
     manifest_of,
     path,
@@ -37,8 +31,7 @@ from tests.models.damage import (
     snapshot,
     with_and_without_verify,
 )
-from tests.tiny import PLAIN, QUANTIZED, WORDS, full_layer, write_tiny
-from tests.tiny import SUBWORDS as TRIGRAMS
+from tests.tiny import PLAIN, QUANTIZED, SUBWORDS, WORDS, full_layer, write_tiny
 
 GROUND = {"vectors": QUANTIZED, "subwords": KNOWN_NGRAMS, "word_bias": np.arange(11.0)}
 OTHER = QuantizedRows(-QUANTIZED.integers, QUANTIZED.scales)
@@ -69,7 +62,7 @@ def names_in(folder):
 
 
 def test_the_tables_of_the_base_are_mapped_and_not_written_again(bundled, upper):
-    assert names_in(upper) == {MANIFEST, ATTENTION}
+    assert names_in(upper) == {MANIFEST, "attention.safetensors"}
     document, ground = manifest_of(upper), manifest_of(bundled / "ground")
     assert document["base"] == "ground"
     assert set(TABLES) < set(document["files"])
@@ -87,23 +80,20 @@ def test_the_tables_of_the_base_are_mapped_and_not_written_again(bundled, upper)
         assert len(model.layers) == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "own"),
-    [
+def test_a_model_with_tables_of_its_own_is_complete(bundled, upper):
+    shutil.copytree(upper, bundled / "upper")
+    for changes, own in (
         ({"vectors": OTHER}, True),
         ({"words": (*WORDS[:-1], "END")}, True),
-        ({"subwords": TRIGRAMS}, True),
+        ({"subwords": SUBWORDS}, True),
         ({"base": "nothing"}, True),
         ({"base": "upper"}, True),  # it has a base itself
         ({"subwords": None}, False),  # a base may have more than a model uses
         ({"layers": [PLAIN], "word_bias": None}, False),  # it has only a manifest
-    ],
-)
-def test_a_model_with_tables_of_its_own_is_complete(bundled, upper, tmp_path, changes, own):
-    shutil.copytree(upper, bundled / "upper")
-    folder = write_upper(tmp_path / "models" / "new", **changes)
-    assert (names_in(folder) > {VECTORS, VOCABULARY, INDEX}) == own
-    assert read_model(folder).manifest.base == (None if own else "ground")
+    ):
+        write_upper(upper, **changes)
+        assert (names_in(upper) > {"vectors.npy", "vocabulary.txt", "index.npy"}) == own
+        assert read_model(upper).manifest.base == (None if own else "ground")
 
 
 def test_a_renamed_copied_or_bundled_folder_keeps_its_base(bundled, upper):
@@ -118,7 +108,7 @@ def test_a_renamed_copied_or_bundled_folder_keeps_its_base(bundled, upper):
 def test_a_tuned_model_keeps_its_base(upper):
     sample = TextSample.of(["bank river money"] * 30, files=["texts.txt"])
     tune(upper, sample, read_model(upper))
-    assert names_in(upper) == {MANIFEST, ATTENTION, "senses.safetensors"}
+    assert names_in(upper) == {MANIFEST, "attention.safetensors", "senses.safetensors"}
     assert read_model(upper).manifest.base == "ground"
 
 
@@ -141,7 +131,7 @@ def test_weights_of_16_bits_are_rounded_and_kept(upper, tmp_path):
     rewrite_model(upper, before, weights_dtype="float16")
     document = manifest_of(upper)
     assert document["weights_dtype"] == "float16"
-    for name, tensor in load_file(path(upper, ATTENTION)).items():
+    for name, tensor in load_file(path(upper, "attention.safetensors")).items():
         assert tensor.dtype == np.float16
         assert list(tensor.shape) == document["tensors"][name]
     model = read_model(upper)
@@ -165,20 +155,16 @@ def test_a_weight_that_16_bits_cannot_represent_is_rejected(upper):
 def test_the_size_of_a_model_is_that_of_its_own_files(bundled, upper):
     document = manifest_document(read_manifest(upper))
     assert document["base"] == "ground"
-    assert document["bytes"] == path(upper, ATTENTION).stat().st_size
+    assert document["bytes"] == path(upper, "attention.safetensors").stat().st_size
     document = manifest_document(read_manifest(bundled / "ground"))
     files = sum(file.stat().st_size for file in paths(bundled / "ground").values())
     assert (document["bytes"], document["base"]) == (files, None)
 
 
-def rename_base(folder, name):
-    change_manifest(folder, lambda m: m.update(base=name))
-
-
 def nest(bundled, _upper):
     """Give the base the base `lowest`."""
     shutil.copytree(bundled / "ground", bundled / "lowest")
-    rename_base(bundled / "ground", "lowest")
+    change_manifest(bundled / "ground", lambda m: m.update(base="lowest"))
 
 
 def replace_base(bundled, _upper, **changes):
@@ -201,6 +187,11 @@ def manifest(change):
     return lambda _, upper: change_manifest(upper, lambda m: change(m) and None)
 
 
+def base(name):
+    """A function that sets the base of the upper model."""
+    return manifest(lambda m: m.update(base=name))
+
+
 def without_scales(document):
     for name in ("scales.npy", "subword_scales.npy"):
         del document["files"][name]
@@ -211,51 +202,44 @@ NO_BASE = "its base {} is no bundled model; " + INSTALL
 EDITION = "its base ground is another edition, {}; " + INSTALL
 BROKEN = [
     *(
-        (lambda _, u, name=name: rename_base(u, name), "manifest.json, base: ")
+        (base(name), "manifest.json, base: ")
         for name in ("../bundled/ground", "ground/.", "ground\n", "", ["ground"])
     ),
-    *(
-        (lambda _, u, name=name: rename_base(u, name), NO_BASE.format(name))
-        for name in ("nothing", "upper")
-    ),
-    (
-        lambda _, u: (write_tiny(u.parent / "mine", **GROUND), rename_base(u, "mine")),
-        NO_BASE.format("mine"),
-    ),
+    *((base(name), NO_BASE.format(name)) for name in ("nothing", "upper", "mine")),
     (lambda b, _: (b / "ground" / MANIFEST).unlink(), NO_BASE.format("ground")),
     (nest, "its base ground has a base itself, which no base may have."),
     (damage(MANIFEST, lambda _: b"{}"), "its base ground: manifest.json, name: is required."),
-    (replace_base, EDITION.format(f"with another {VECTORS}")),
-    (partial(replace_base, subwords=None), EDITION.format(f"without {NGRAMS}")),
+    (replace_base, EDITION.format("with another vectors.npy")),
+    (partial(replace_base, subwords=None), EDITION.format("without ngrams.npy")),
     (
-        manifest(lambda m: m["files"][INDEX].update(bytes=4)),
-        EDITION.format(f"with another {INDEX}"),
+        manifest(lambda m: m["files"]["index.npy"].update(bytes=4)),
+        EDITION.format("with another index.npy"),
     ),
     (
-        lambda b, u: shutil.move(path(u, ATTENTION), b / "ground"),
-        f"{ATTENTION} cannot be read.",
+        lambda b, u: shutil.move(path(u, "attention.safetensors"), b / "ground"),
+        "attention.safetensors cannot be read.",
     ),
     (
-        lambda b, _: path(b / "ground", VOCABULARY).unlink(),
-        f"its base ground: {VOCABULARY} cannot be read.",
+        lambda b, _: path(b / "ground", "vocabulary.txt").unlink(),
+        "its base ground: vocabulary.txt cannot be read.",
     ),
     (
-        damage(SUBWORDS, lambda content: content[:-1]),
-        f"its base ground: {SUBWORDS}: the number of bytes differs from manifest.json.",
+        damage("subwords.npy", lambda content: content[:-1]),
+        "its base ground: subwords.npy: the number of bytes differs from manifest.json.",
     ),
-    (manifest(lambda m: m.pop("base")), f"{VOCABULARY} cannot be read."),
+    (manifest(lambda m: m.pop("base")), "vocabulary.txt cannot be read."),
 ]
 UNFIT = [
     (
         manifest(lambda m: m.update(dimension=7)),
-        [f"{VECTORS}: the shape differs from manifest.json."] * 2,
+        ["vectors.npy: the shape differs from manifest.json."] * 2,
     ),
-    (manifest(without_scales), [f"{VECTORS} does not have the dtype float32."] * 2),
+    (manifest(without_scales), ["vectors.npy does not have the dtype float32."] * 2),
     (
         manifest(lambda m: m.update(vocabulary_size=13)),
         [
-            f"{INDEX}: the length does not fit the number of words.",
-            f"{VOCABULARY}: the number of words differs from manifest.json.",
+            "index.npy: the length does not fit the number of words.",
+            "vocabulary.txt: the number of words differs from manifest.json.",
         ],
     ),
 ]
@@ -264,6 +248,7 @@ UNFIT = [
 
 @pytest.mark.parametrize(("change", "expected"), BROKEN)
 def test_a_base_that_cannot_be_used_is_reported(bundled, upper, change, expected):
+    write_tiny(upper.parent / "mine", **GROUND)  # a model that is not bundled is no base
     change(bundled, upper)
     assert read_error(upper, verify=False).startswith(expected)
     assert Registry.of(upper.parent, "upper").state("upper").status == "broken"

@@ -8,7 +8,6 @@ step.
 """
 
 import errno
-import io
 import itertools
 import json
 import os
@@ -17,18 +16,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from polyseme.cli.main import polyseme
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry, find_models
 from tests.conftest import ROOT
 from tests.importing.files import rows
-from tests.models.damage import MANIFEST, paths
-from tests.models.versions import version_of, write
+from tests.models.damage import MANIFEST, paths, version_of, write
 from tests.tiny import VECTORS, WORDS
 
 # Weights and subwords take time and add files that are written like the others.
@@ -49,11 +47,8 @@ EVENTS = {
 
 def run_command(arguments, models):
     """Run `polyseme models` without output; return its exit code."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        try:
-            polyseme.main(["models", *arguments, "--models-dir", str(models)], "polyseme")
-        except SystemExit as end:
-            return end.code
+    arguments = ["models", *arguments, "--models-dir", str(models)]
+    return CliRunner().invoke(polyseme, arguments, catch_exceptions=False).exit_code
 
 
 def stopped_at_event(step, arguments, models, fault):

@@ -6,13 +6,8 @@ import pytest
 
 from polyseme.models.reader import NO_MANIFEST, read_manifest, read_model
 from tests.models.damage import (
-    ATTENTION,
     FILES,
-    INDEX,
     MANIFEST,
-    SUBWORDS,
-    VECTORS,
-    VOCABULARY,
     change_manifest,
     manifest_of,
     path,
@@ -20,16 +15,15 @@ from tests.models.damage import (
     read_error,
 )
 
-CANNOT_BE_READ = {MANIFEST: NO_MANIFEST} | {name: f"{name} cannot be read." for name in FILES}
-
 
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
 def test_a_missing_file_and_what_is_no_file_are_named(quantized_folder, name):
+    expected = NO_MANIFEST if name == MANIFEST else f"{name} cannot be read."
     file = path(quantized_folder, name)
     file.unlink()
-    assert read_error(quantized_folder, verify=False) == CANNOT_BE_READ[name]
+    assert read_error(quantized_folder, verify=False) == expected
     os.mkfifo(file)  # reading it does not block
-    assert read_error(quantized_folder, verify=False) == CANNOT_BE_READ[name]
+    assert read_error(quantized_folder, verify=False) == expected
     file.unlink()
     file.mkdir()
     if name != MANIFEST:
@@ -110,8 +104,8 @@ WRONG_FIELDS = [
     (("layers", 1, "norm_epsilon"), 0, ": "),
     (("quality",), {"wic": NAN}, ""),
     *((("name",), name, ": ") for name in ("../tiny", "/tmp/tiny", "", "tiny\n")),
-    (("files", VECTORS, "sha256"), "x" * 64, ""),
-    (("files", VECTORS, "bytes"), -1, ": "),
+    (("files", "vectors.npy", "sha256"), "x" * 64, ""),
+    (("files", "vectors.npy", "bytes"), -1, ": "),
     *((("files", name), ENTRY, "") for name in ("../evil.npy", "/etc/passwd", "evil.pkl")),
     (("subwords", "min_n"), 0, ": "),
     (("subwords", "max_n"), 65, ": "),
@@ -145,15 +139,15 @@ CONTRADICTIONS = [
         (lambda m, n=name: m.pop(n) and None, f"manifest.json, {name}: is required.")
         for name in ("name", "dimension", "vocabulary_size", "dtype", "cased", "files")
     ),
-    *((drop_file(name), LISTED) for name in (VECTORS, VOCABULARY, INDEX)),
-    (drop_file(SUBWORDS), BOTH),
+    *((drop_file(name), LISTED) for name in ("vectors.npy", "vocabulary.txt", "index.npy")),
+    (drop_file("subwords.npy"), BOTH),
     (lambda m: m.pop("subwords") and None, BOTH),
     (
-        drop_file(ATTENTION, tensors={}, heads=2),
+        drop_file("attention.safetensors", tensors={}, heads=2),
         "manifest.json: without weights, the number of heads must divide the dimension.",
     ),
     (
-        drop_file(ATTENTION),
+        drop_file("attention.safetensors"),
         "manifest.json: the manifest lists tensors but not attention.safetensors.",
     ),
 ]

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import contextualize
+from polyseme.engine.similarity import cosines
 from polyseme.models.reader import bundled_models, read_model
 from tests.cli.conftest import run as run_command
 from tests.conftest import BUNDLED_NAMES
-from tests.engine.cases import normal, projection, random_case, random_sentence
+from tests.engine.cases import projection, random_case, random_sentence, sentence
 from tests.engine.reference import assert_close
+from tests.tiny import normal
 
 onnx = pytest.importorskip("onnx", reason="needs the extra onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
@@ -31,8 +32,8 @@ def run(proto, sentences):
 
 def assert_equal_to_engine(layers, d, sentences):
     outputs = run(onnx_graph(layers, d, "model"), sentences)
-    for index, sentence in enumerate(sentences):
-        expected = contextualize(sentence, layers, ["weights"])
+    for index, one in enumerate(sentences):
+        expected = contextualize(one, layers, ["weights"])
         assert_close(outputs["contextual"][index], expected.contextual, TOLERANCE)
         weights = np.stack([record["weights"] for record in expected.records])
         assert_close(outputs["attention"][index], weights, TOLERANCE)
@@ -55,7 +56,7 @@ def test_random_layers(seed):
 def test_bundled_models(name):
     model = read_model(bundled_models() / name)
     texts = ["the bank of the river is the other bank", "an apple qzxvq a day keeps it all away"]
-    sentences = [model.sentence(model.tokenizer.tokens(text)) for text in texts]
+    sentences = [model.inputs(model.tokenizer.tokens(text)) for text in texts]
     assert not sentences[1].known.all() or model.subwords
     assert_equal_to_engine(model.layers, model.manifest.dimension, sentences)
 
@@ -64,15 +65,9 @@ def test_one_token_and_only_unknown_tokens():
     case = random_case(5)
     d = case.sentence.vectors.shape[1]
     for known in ([True], [False], [False, False]):
-        n = len(known)
-        vectors = np.where(np.array(known)[:, None], np.float32(0.5), np.float32(0))
-        sentence = SentenceArrays(
-            np.broadcast_to(vectors, (n, d)).copy(),
-            np.array(known),
-            np.arange(n),
-            np.zeros(n, np.float32),
-        )
-        assert_equal_to_engine(case.layers[:1], d, [sentence])
+        vectors = np.outer(known, np.full(d, 0.5)).astype(np.float32)
+        start = sentence(vectors, known, word_bias=[0] * len(known))
+        assert_equal_to_engine(case.layers[:1], d, [start])
 
 
 def test_command(tmp_path):
@@ -80,15 +75,14 @@ def test_command(tmp_path):
     command = ("models", "export", "wiki-en", "--format", "onnx", "--output", file)
     assert run_command(*command).returncode == 0
     model = read_model(bundled_models() / "wiki-en")
-    sentence = model.sentence(model.tokenizer.tokens("the muddy bank of the river"))
-    expected = contextualize(sentence, model.layers).contextual
-    outputs = run(onnx.load(file), [sentence])
+    start = model.inputs(model.tokenizer.tokens("the muddy bank of the river"))
+    expected = contextualize(start, model.layers).contextual
+    outputs = run(onnx.load(file), [start])
     assert_close(outputs["contextual"][0], expected, TOLERANCE)
     size = file.stat().st_size
     assert run_command(*command, "--quantize").returncode == 0
     assert file.stat().st_size < size / 2
-    quantized = run(onnx.load(file), [sentence])["contextual"][0]
-    cosines = (quantized * expected).sum(1) / np.linalg.norm(quantized, axis=1)
-    assert (cosines / np.linalg.norm(expected, axis=1) > 0.99).all()
+    quantized = run(onnx.load(file), [start])["contextual"][0]
+    assert (np.diag(cosines(quantized, expected)) > 0.99).all()
     for wrong in (("--limit", "5"), ("--format", "projector", "--quantize")):
         assert run_command(*command, *wrong).returncode == 2

@@ -6,7 +6,9 @@ import re
 import shutil
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,8 +17,7 @@ from polyseme.models import reader as reader_module
 from polyseme.models import registry as registry_module
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry, find_models
-from tests.models.damage import MANIFEST, VECTORS, VOCABULARY, path
-from tests.models.versions import call_after_reading, version_of, write, write_broken
+from tests.models.damage import MANIFEST, path, version_of, write, write_broken
 from tests.tiny import write_tiny
 
 WAIT = 30
@@ -26,15 +27,21 @@ WAIT = 30
 @pytest.fixture
 def reads(monkeypatch):
     """The names of the models that were read, in order."""
-    names = []
+    names, read = [], registry_module.read_model
+    monkeypatch.setattr(registry_module, "read_model", lambda f: names.append(f.name) or read(f))
+    return names
+
+
+def call_after_reading(monkeypatch, function):
+    """Call a function with each folder that has been read, before the registry has the model."""
     read_model = registry_module.read_model
 
-    def counted(folder, **options):
-        names.append(folder.name)
-        return read_model(folder, **options)
+    def read(folder):
+        model = read_model(folder)
+        function(folder)
+        return model
 
-    monkeypatch.setattr(registry_module, "read_model", counted)
-    return names
+    monkeypatch.setattr(registry_module, "read_model", read)
 
 
 def test_a_model_is_loaded_on_first_use_and_kept(models_dir, registry, reads):
@@ -54,18 +61,9 @@ def test_a_model_is_loaded_on_first_use_and_kept(models_dir, registry, reads):
 
 def test_concurrent_first_uses_read_a_model_once(registry, reads):
     start = threading.Barrier(8)
-    models = []
-
-    def use_model():
-        start.wait()
-        models.append(registry.model())
-
-    threads = [threading.Thread(target=use_model) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len({id(model) for model in models}), len(models)) == (1, 8)
+    with ThreadPoolExecutor(8) as threads:
+        models = [*threads.map(lambda _: (start.wait(), registry.model())[1], range(8))]
+    assert len({*map(id, models)}) == 1
     assert reads == ["one"]
 
 
@@ -96,11 +94,8 @@ def test_models_are_folders_with_a_valid_name_and_a_manifest(models_dir, tmp_pat
 
 
 def test_an_unreadable_folder_is_reported(registry, monkeypatch):
-    def forbidden(_path):
-        raise PermissionError
-
     registry.model("two")
-    monkeypatch.setattr(Path, "iterdir", forbidden)
+    monkeypatch.setattr(Path, "iterdir", Mock(side_effect=PermissionError))
     for read in (registry.states, registry.model):
         with pytest.raises(ModelFolderError, match="The folder of models cannot be read by this"):
             read()
@@ -132,11 +127,10 @@ def test_the_state_of_a_model_is_known_without_loading_it(models_dir, registry, 
     assert state.created == int((models_dir / "two" / MANIFEST).stat().st_mtime)
     assert registry.state("one").created == int((models_dir / "one" / MANIFEST).stat().st_mtime)
     # The manifest is parsed again only after a change.
-    parsed = []
-    read = registry_module.read_manifest
-    monkeypatch.setattr(registry_module, "read_manifest", lambda f: parsed.append(f) or read(f))
+    parsed = Mock(side_effect=registry_module.read_manifest)
+    monkeypatch.setattr(registry_module, "read_manifest", parsed)
     assert registry.state("two").manifest.source == "version 1"
-    assert not parsed
+    assert not parsed.called
     write(models_dir / "two", 2)
     assert registry.state("two").manifest.source == "version 2"
     assert reads == ["one"]
@@ -144,7 +138,7 @@ def test_the_state_of_a_model_is_known_without_loading_it(models_dir, registry, 
 
 DAMAGES = {
     "manifest.json, name: is required.": lambda f: (f / MANIFEST).write_text("{}"),
-    "vectors.npy cannot be read.": lambda f: path(f, VECTORS).unlink(),
+    "vectors.npy cannot be read.": lambda f: path(f, "vectors.npy").unlink(),
     "vectors.npy: the number of bytes differs from manifest.json.": write_broken,
 }
 
@@ -197,7 +191,7 @@ def test_a_changed_model_is_reloaded_and_an_unchanged_one_kept(models_dir, regis
 )
 def test_a_damaged_folder_keeps_the_loaded_model(models_dir, registry, caplog, replace):
     before = registry.model("two")
-    file = path(models_dir / "two", VOCABULARY)
+    file = path(models_dir / "two", "vocabulary.txt")
     file.unlink()
     replace(file)
     assert registry.model("two") is before
@@ -236,48 +230,36 @@ def test_a_model_replaced_after_its_manifest_is_read_is_read_again(models_dir, m
 
     def replace_after_reading(folder):
         manifest = read_manifest(folder)
-        if folder.name == "one" and versions and not writing:
-            writing.append(True)
-            write(models_dir / "one", versions.pop())
-            writing.clear()
+        if versions:
+            write(folder, versions.pop())
         return manifest
 
-    writing = []
     monkeypatch.setattr(reader_module, "read_manifest", replace_after_reading)
     assert version_of(Registry([models_dir], "one").model()) == 3
 
 
-def test_a_model_replaced_after_it_is_read_is_found_by_the_next_request(
-    models_dir, registry, monkeypatch
-):
+def test_a_model_replaced_after_it_is_read_is_found_by_the_next_request(registry, monkeypatch):
     versions = [2]
-    call_after_reading(
-        monkeypatch,
-        models_dir / "one",
-        lambda: versions and write(models_dir / "one", versions.pop()),
-    )
+    call_after_reading(monkeypatch, lambda folder: versions and write(folder, versions.pop()))
     assert version_of(registry.model()) == 1
     assert version_of(registry.model()) == 2
 
 
 def test_a_model_that_does_not_fit_into_memory_is_broken(registry, monkeypatch):
-    def out_of_memory(_folder):
-        raise MemoryError
-
-    monkeypatch.setattr(registry_module, "read_model", out_of_memory)
+    monkeypatch.setattr(registry_module, "read_model", Mock(side_effect=MemoryError))
     with pytest.raises(ModelFolderError, match="cannot be read or do not fit into memory"):
         registry.model()
 
 
-def test_loading_a_model_does_not_block_loaded_ones(models_dir, registry, monkeypatch):
+def test_loading_a_model_does_not_block_loaded_ones(registry, monkeypatch):
     reading, go_on = threading.Event(), threading.Event()
 
-    def pause():
+    def pause(_folder):
         reading.set()
         assert go_on.wait(WAIT)
 
     registry.model("one")
-    call_after_reading(monkeypatch, models_dir / "two", pause)
+    call_after_reading(monkeypatch, pause)
     loading = threading.Thread(target=registry.model, args=("two",))
     loading.start()
     assert reading.wait(WAIT)

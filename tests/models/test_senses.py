@@ -5,7 +5,6 @@ import pytest
 from safetensors.numpy import save
 
 from polyseme.engine.layers import Projection
-from polyseme.models.manifest import SENSES
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
@@ -44,10 +43,10 @@ INVALID = {
 @pytest.mark.parametrize("case", INVALID)
 def test_an_invalid_file_is_rejected(tmp_path, case):
     folder = write_tiny(tmp_path / "tiny", senses=lambda _: FITTED)
-    replace(folder, SENSES, save(TENSORS))
+    replace(folder, "senses.safetensors", save(TENSORS))
     read_model(folder)
-    replace(folder, SENSES, INVALID[case])
-    assert SENSES in read_error(folder, verify=False)
+    replace(folder, "senses.safetensors", INVALID[case])
+    assert "senses.safetensors" in read_error(folder, verify=False)
 
 
 def test_a_rewritten_model_keeps_what_is_not_given(tmp_path):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from polyseme.engine.quantization import quantize, stored
+from polyseme.engine.quantization import stored
 from polyseme.engine.subwords import Subwords
 from polyseme.models.reader import read_model
 from polyseme.models.writer import export_word2vec
 from polyseme.operations.compare import Occurrence
+from tests.models.conftest import KNOWN_NGRAMS
 from tests.models.damage import change_manifest, manifest_of, read_error, with_and_without_verify
 from tests.operations.calls import EVERY, ask_one, compare_occurrences, same_bits
 from tests.tiny import (
@@ -25,12 +26,11 @@ from tests.tiny import (
 )
 
 TEXT = "bank zebra river didn't apple Apple gnu"
-NGRAMS = np.array([7, 4_000_000_000], np.uint32)
-KNOWN = replace(SUBWORDS, ngrams=NGRAMS, coverage=0.5, own_rows=True)
+KNOWN = replace(KNOWN_NGRAMS, table=SUBWORDS.table)
 TABLES = {
     "floats": (VECTORS, SUBWORDS, {}),
     "int8": (QUANTIZED, QUANTIZED_SUBWORDS, {}),
-    "int8 n-grams": (VECTORS, Subwords(quantize(SUBWORDS.table), 3, 3), {"dtype": "int8"}),
+    "int8 n-grams": (VECTORS, QUANTIZED_SUBWORDS, {"dtype": "int8"}),
     "own rows": (VECTORS, KNOWN, {"coverage": 0.5, "own_rows": True}),
     "no own rows": (VECTORS, replace(KNOWN, own_rows=False), {"coverage": 0.5, "own_rows": False}),
 }
@@ -47,13 +47,9 @@ def test_tables_round_trip_as_mapped_files(tmp_path, case, verify):
     pairs += zip(stored(read.table), stored(subwords.table), strict=True)
     pairs.append((read.ngrams, subwords.ngrams))
     for mapped, written in pairs:
-        if written is None:
-            assert mapped is None
-        else:
-            assert isinstance(mapped.base, np.memmap)
-            assert not mapped.flags.writeable
-            assert mapped.dtype == written.dtype
-            assert np.array_equal(mapped, written)
+        np.testing.assert_array_equal(mapped, written, strict=True)
+        assert written is None or isinstance(mapped.base, np.memmap)
+        assert written is None or not mapped.flags.writeable
     assert (read.min_n, read.max_n) == (3, 3)
     assert (read.coverage, read.own_rows) == (subwords.coverage, subwords.own_rows)
     document = manifest_of(folder)

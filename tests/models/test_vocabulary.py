@@ -17,17 +17,8 @@ from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Index, Vocabulary, map_file
 from polyseme.spellings import forms, spelling_key, spellings
-from polyseme.words import has_spellings
-from tests.models.damage import (
-    INDEX,
-    VOCABULARY,
-    change_manifest,
-    index_of,
-    path,
-    read_error,
-    replace,
-    saved,
-)
+from polyseme.words import has_key
+from tests.models.damage import change_manifest, index_of, path, read_error, replace, saved
 from tests.tiny import WORDS, tiny_model, write_tiny
 from tests.tokenizer.vocabularies import Vocabulary as AllWords
 from tests.tokenizer.vocabularies import tokenize
@@ -41,6 +32,8 @@ def vocabulary_of(words):
     return Vocabulary.of("".join(f"{word}\n" for word in words).encode())
 
 
+END = "vocabulary.txt is empty or does not end with a line feed."
+COUNT = "vocabulary.txt: the number of words differs from manifest.json."
 ATTACKS = {
     "bad UTF-8": (b"apple\nApple\n\xff\n", "vocabulary.txt is not UTF-8 in line 3."),
     "half a character": (b"a\n\xe2\x82\nb\n", "vocabulary.txt is not UTF-8 in line 2."),
@@ -49,33 +42,30 @@ ATTACKS = {
     "an empty line": (b"a\n\nc\n", "vocabulary.txt has no word in line 2."),
     "an empty last line": (b"a\nb\n\n", "vocabulary.txt has no word in line 3."),
     "a line feed alone": (b"\n", "vocabulary.txt has no word in line 1."),
-    "no final line feed": (b"a\nb", "vocabulary.txt is empty or does not end with a line feed."),
-    "no line feed at all": (b"a", "vocabulary.txt is empty or does not end with a line feed."),
+    "no final line feed": (b"a\nb", END),
+    "no line feed at all": (b"a", END),
     "a long word": (
         b"a\nb\n" + b"x" * (1 << 16) + b"\n",
         "vocabulary.txt has a word of 64 KiB or more, in line 3.",
     ),
     "one word in all lines": (b"a\n" * len(WORDS), "vocabulary.txt has a word twice, in line 2."),
     "empty": (b"", "vocabulary.txt is empty."),
-    "too few words": (b"a\nb\n", "vocabulary.txt: the number of words differs from manifest.json."),
-    "too many words": (
-        b"".join(b"%d\n" % n for n in range(13)),
-        "vocabulary.txt: the number of words differs from manifest.json.",
-    ),
+    "too few words": (b"a\nb\n", COUNT),
+    "too many words": (b"".join(b"%d\n" % n for n in range(13)), COUNT),
 }
 
 
 @pytest.mark.parametrize("case", ATTACKS)
 def test_an_invalid_vocabulary_is_rejected_with_its_line(model_folder, case):
     content, expected = ATTACKS[case]
-    replace(model_folder, VOCABULARY, content)
+    replace(model_folder, "vocabulary.txt", content)
     assert read_error(model_folder) == expected
     assert read_error(model_folder, verify=False) == "index.npy does not fit vocabulary.txt."
 
 
 def test_a_word_that_is_not_utf_8_is_found_when_it_is_used(model_folder):
-    content = path(model_folder, VOCABULARY).read_bytes()
-    replace(model_folder, VOCABULARY, b"\xff" + content[1:])
+    content = path(model_folder, "vocabulary.txt").read_bytes()
+    replace(model_folder, "vocabulary.txt", b"\xff" + content[1:])
     vocabulary = read_model(model_folder).vocabulary
     assert vocabulary.row("apple") is None
     with pytest.raises(ModelFolderError, match=r"vocabulary\.txt is damaged"):
@@ -83,10 +73,13 @@ def test_a_word_that_is_not_utf_8_is_found_when_it_is_used(model_folder):
 
 
 def test_a_vocabulary_of_4_gib_is_rejected_before_it_is_read(model_folder):
-    os.truncate(path(model_folder, VOCABULARY), 1 << 32)
-    change_manifest(model_folder, lambda m: m["files"][VOCABULARY].update(bytes=1 << 32))
+    os.truncate(path(model_folder, "vocabulary.txt"), 1 << 32)
+    change_manifest(model_folder, lambda m: m["files"]["vocabulary.txt"].update(bytes=1 << 32))
     assert read_error(model_folder, verify=False) == "index.npy does not fit vocabulary.txt."
-    with path(model_folder, VOCABULARY).open("rb") as file, pytest.raises(ModelFolderError) as e:
+    with (
+        path(model_folder, "vocabulary.txt").open("rb") as file,
+        pytest.raises(ModelFolderError) as e,
+    ):
         Index.of(map_file(file))
     assert e.value.detail == "vocabulary.txt has 4 GiB or more."
 
@@ -119,13 +112,13 @@ def test_the_index_of_three_words_is_the_one_computed_by_hand(tmp_path):
     folder = write_tiny(tmp_path / "tiny", words=["b", "é", "a"], vectors=np.ones((3, 1), "f4"))
     # CRC-32 of b, é (c3 a9) and a: 0x71beeff9, 0x0e048d3e, 0xe8b7be43; modulo 3 they are 2, 2, 0.
     assert [crc32(word.encode()) % 3 for word in ("b", "é", "a")] == [2, 2, 0]
-    numbers = np.load(path(folder, INDEX))
+    numbers = np.load(path(folder, "index.npy"))
     assert numbers.dtype == np.dtype("<u4")
     assert numbers.tolist() == [*(0, 2, 5, 7), *(0, 1, 1, 3), *(2, 0, 1)]
 
 
 def test_the_written_index_follows_the_definition(model_folder, bundled):
-    assert np.load(path(model_folder, INDEX)).tolist() == index_of(TEXT).tolist()
+    assert np.load(path(model_folder, "index.npy")).tolist() == index_of(TEXT).tolist()
     text = b"".join(bundled.vocabulary.word(row).encode() + b"\n" for row in range(5000))
     assert np.concatenate(Index.of(text)[:3]).tolist() == index_of(text).tolist()
 
@@ -158,7 +151,7 @@ def test_a_changed_index_is_rejected_and_never_gives_a_wrong_row(changes):
 def test_the_ends_of_an_index_are_always_compared(model_folder, position, number):
     numbers = index_of(TEXT)
     numbers[position] = number
-    replace(model_folder, INDEX, saved(numbers))
+    replace(model_folder, "index.npy", saved(numbers))
     assert read_error(model_folder) == "index.npy is not the index of vocabulary.txt."
     assert read_error(model_folder, verify=False) == "index.npy does not fit vocabulary.txt."
 
@@ -166,13 +159,11 @@ def test_the_ends_of_an_index_are_always_compared(model_folder, position, number
 def crowded_text(number):
     """A vocabulary of 201 words, of which `number` share a bucket and are named `word…`."""
 
-    def crowded(word):
-        return crc32(word.encode()) % 201 == 7
-
-    words = list(islice(filter(crowded, (f"word{n}" for n in count())), number))
-    words += islice((other for n in count() if not crowded(other := f"other{n}")), 201 - number)
+    shared = (word for n in count() if crc32(word := b"word%d" % n) % 201 == 7)
+    others = (word for n in count() if crc32(word := b"other%d" % n) % 201 != 7)
+    words = [*islice(shared, number), *islice(others, 201 - number)]
     random.Random(1).shuffle(words)
-    return "".join(f"{word}\n" for word in words).encode()
+    return b"".join(word + b"\n" for word in words)
 
 
 def test_a_bucket_holds_at_most_64_words():
@@ -230,7 +221,7 @@ def test_spellings_that_are_a_form_of_an_entry_have_its_key(entry, change):
     vocabulary = vocabulary_of([entry])
     for word in (change(form) for form in forms(entry)):
         same = any(spelling in forms(entry) for spelling, _ in spellings(word, "auto"))
-        if same and has_spellings(entry):
+        if same and has_key(entry):
             assert vocabulary.candidates(spelling_key(word)) == [(entry, 0)]
 
 
@@ -248,15 +239,14 @@ def test_many_words_with_one_key_are_compared_up_to_a_limit():
     assert candidates == [(word, row) for row, word in enumerate(known[:MAX_BUCKET_SIZE])]
 
 
-@pytest.mark.parametrize("keys", [[0, 1], [2, 1, 0, 1], [1, 2, 0, 11]])
-def test_invalid_keys_are_found_by_verification(model_folder, keys):
+def test_invalid_keys_are_found_by_verification():
     """Half of the numbers are keys, and half are rows: not sorted, or a row of none of 11 words."""
-    replace(model_folder, INDEX, saved(np.append(index_of(TEXT), np.array(keys, "<u4"))))
-    if keys == [0, 1]:
-        read_model(model_folder, verify=True)
-    else:
-        expected = "index.npy has keys that are not sorted, or have a wrong row."
-        assert read_error(model_folder) == expected
+    keys = ([0, 1], [2, 1, 0, 1], [1, 2, 0, 11])
+    valid, *invalid = (np.append(index_of(TEXT), np.array(each, "<u4")) for each in keys)
+    Vocabulary.read(TEXT, valid, 11, verify=True)
+    for numbers in invalid:
+        with pytest.raises(ModelFolderError, match="keys that are not sorted, or have a wrong row"):
+            Vocabulary.read(TEXT, numbers, 11, verify=True)
 
 
 def test_a_key_with_a_wrong_row_finds_nothing_or_an_error():
@@ -269,10 +259,9 @@ def test_a_key_with_a_wrong_row_finds_nothing_or_an_error():
         vocabulary(11).candidates("don't")
 
 
-@pytest.mark.parametrize("languages", [["tr"], ["en", "AZ-latn"], ["en"]])
-def test_the_languages_of_the_manifest_decide_on_the_dotless_i(tmp_path, languages):
-    vocabulary = tiny_model(tmp_path, languages=languages).vocabulary
-    assert vocabulary.turkic is (languages != ["en"])
+def test_the_languages_of_the_manifest_decide_on_the_dotless_i(tmp_path):
+    for languages, turkic in ((["tr"], True), (["en", "AZ-latn"], True), (["en"], False)):
+        assert tiny_model(tmp_path, languages=languages).vocabulary.turkic is turkic
 
 
 @settings(derandomize=True, deadline=None)

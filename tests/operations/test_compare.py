@@ -239,7 +239,7 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
     directions = [unit(bundled.static(bundled.tokenizer.tokens("bank")))[0]]
     for text in TEXTS:
         tokens = bundled.tokenizer.tokens(text)
-        sentence = bundled.sentence(tokens)
+        sentence = bundled.inputs(tokens)
         index = [token.text for token in tokens].index("bank")
         contextual = contextualize(sentence, bundled.layers).contextual[index]
         both = unit(np.stack([contextual, sentence.vectors[index]]))

@@ -40,7 +40,7 @@ from tests.tokenizer.vocabularies import resolve_all, tokenize
 
 def expected_occurrence(model, tokens, place):
     """The surroundings and the attended words of a token, by definition."""
-    inputs = model.sentence(tokens)
+    inputs = model.inputs(tokens)
     last = len(model.layers) - 1
     result = contextualize(inputs, model.layers, ("weights",), (last,))
     names = [token.text.casefold() for token in tokens]

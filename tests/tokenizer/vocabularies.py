@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from polyseme.spellings import spelling_key
 from polyseme.tokenizer import Tokenized, _Lexer, no_subwords
-from polyseme.words import has_spellings, is_compound, word_spans
+from polyseme.words import has_key, is_compound, word_spans
 
 PROPERTY = settings(
     deadline=None,
@@ -30,7 +30,7 @@ class Vocabulary:
         self.has_compounds = any(map(is_compound, self.rows))
         self.keys = {}
         for word, row in self.rows.items():
-            if has_spellings(word):
+            if has_key(word):
                 self.keys.setdefault(spelling_key(word), []).append((word, row))
         self.lookup_cost = 0
         """lookups, plus the characters of the words"""

@@ -101,7 +101,7 @@ def pseudoword_f1(
     """Return the macro-F1 of the nearest centroid for each reader and each pair. -> [p] each"""
     scores: dict[str, list[float]] = {name: [] for name in readers}
     for pair in pairs:
-        both = model.sentence(model.tokenizer.look_up(pair.words))
+        both = model.inputs(model.tokenizer.look_up(pair.words))
         shown = {name: with_mean(reader, both) for name, reader in readers.items()}
         for name, table in tabulate(model, shown, pair.occurrences).items():
             vectors = unit(table(pair.occurrences))

@@ -162,7 +162,7 @@ class Lexicon:
 
     def table(self) -> TokenTable:
         """Return the table of all words that have been added."""
-        sentence = self.model.sentence(self._tokens)
+        sentence = self.model.inputs(self._tokens)
         bias = sentence.word_bias
         return TokenTable(
             np.vstack([sentence.vectors, np.zeros((1, sentence.vectors.shape[1]), np.float32)]),

@@ -18,7 +18,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import QuantizedRows, Rows, quantize
 from polyseme.errors import CommandError, counted
-from polyseme.models.manifest import SENSES, Manifest
+from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
 from polyseme.models.writer import write_model
 from polyseme.progress import Progress
@@ -112,7 +112,7 @@ class Run(ABC):
         """
         files = sorted(self.model.manifest.files.items())
         # No training depends on how senses are found.
-        tables = {name: entry.sha256 for name, entry in files if name != SENSES}
+        tables = {name: entry.sha256 for name, entry in files if name != "senses.safetensors"}
         material: dict[str, Any] = {"model": tables, "files": self.files.document()}
         saved = self._saved(material)
         trainer = self.trainer(progress)

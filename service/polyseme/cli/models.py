@@ -30,7 +30,7 @@ from polyseme.importing.options import Convention, ImportOptions, ImportProblem
 from polyseme.importing.readers.base import READERS
 from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import weights_file
-from polyseme.models.manifest import Dtype, Manifest
+from polyseme.models.manifest import Manifest, TableDtype
 from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import Registry
 from polyseme.models.writer import export_word2vec, remove_model, rename_model
@@ -230,7 +230,7 @@ _import_options = with_options(
     ),
     choice_option(
         "--dtype",
-        get_args(Dtype),
+        get_args(TableDtype),
         "float32",
         "Data type of the stored vectors; int8 has a scale for each row.",
     ),

@@ -235,16 +235,13 @@ class Layer:
         share: float | None = None,
     ) -> "LayerResult":
         """Run the layer; `share` overrides the share of its residual. [..., n, d]"""
-        before = self.norm == "before"
-        start = self.attention_norm(x) if self.attention_norm and before else x
+        start = self._start(x)
         if self._query_key is not None:
             both = split_heads(self._query_key(start), 2 * self.heads)
             queries, keys = both[..., : self.heads, :, :], both[..., self.heads :, :, :]
         else:
-            queries = split_heads(self.query(start), self.heads)
+            queries = self._scaled(split_heads(self.query(start), self.heads))
             keys = split_heads(self.key(start), self.heads)
-            if self.scoring.scale:
-                queries = queries * queries.dtype.type(key_scale(queries.shape[-1]))
         values = self._values(start, sentence)
         context, weights = attend(
             queries, keys, values, sentence, self.scoring, keep_weights=keep_weights
@@ -255,7 +252,7 @@ class Layer:
             x = self.attention_norm(x)
         if self.feed_forward:
             norm = self.feed_forward_norm
-            change = self.feed_forward(norm(x) if norm and before else x)
+            change = self.feed_forward(norm(x) if norm and self.norm == "before" else x)
             x = norm(x + change) if norm and self.norm == "after" else x + change
         return LayerResult(self.finish(x, sentence), attended, mixed, weights)
 
@@ -273,11 +270,10 @@ class Layer:
         `LayerResult.attended`, nothing is computed for other queries; the last bits differ.
         """
         n = x.shape[1]
-        start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
+        start = self._start(x)
         # One product for each token, so that its bits do not depend on the others.
-        queries = split_heads(self.query(start[sentences, positions][:, None]), self.heads)
-        if self.scoring.scale:
-            queries = queries * queries.dtype.type(key_scale(queries.shape[-1]))
+        rows = start[sentences, positions][:, None]
+        queries = self._scaled(split_heads(self.query(rows), self.heads))
         keys, values = split_heads(self.key(start), self.heads), self._values(start, sentence)
         bias, word_bias = self.scoring.bias(range(n), n), sentence.word_bias
         masked = masked_keys(sentence.known, sentence.words, self.scoring.mask, range(n))
@@ -296,7 +292,7 @@ class Layer:
 
         [..., n, d] -> [..., h, n, k], [..., h, n, k], [..., h, n, v]
         """
-        start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
+        start = self._start(x)
         queries, keys = (split_heads(p(start), self.heads) for p in (self.query, self.key))
         return queries, keys, self._values(start, sentence)
 
@@ -347,6 +343,16 @@ class Layer:
         squares = np.vecdot(mixed, mixed)[..., None]
         shares /= np.where(squares > 0, squares, 1)
         return shares.astype(x.dtype)
+
+    def _start(self, x: Floats) -> Floats:
+        """Return what attention projects: the layer's input or its layer norm. [..., n, d]"""
+        return self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
+
+    def _scaled(self, queries: Floats) -> Floats:
+        """Multiply queries by 1/√k if `scoring.scale` is set. [..., h, n, k]"""
+        if not self.scoring.scale:
+            return queries
+        return queries * queries.dtype.type(key_scale(queries.shape[-1]))
 
     def _values(self, x: Floats, sentence: SentenceArrays) -> Floats:
         """Return the values, which are zero for unknown tokens. [..., n, d] -> [..., h, n, v]"""

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from polyseme.errors import CommandError
 from polyseme.importing.texts import TextSample
-from polyseme.models.manifest import Dtype
+from polyseme.models.manifest import TableDtype
 
 Convention: TypeAlias = Literal["row", "column"]
 
@@ -20,7 +20,7 @@ class ImportOptions:
     """one of `READERS`; detected if None"""
     member: str | None = None
     limit: int | None = None
-    dtype: Dtype = "float32"
+    dtype: TableDtype = "float32"
     encoding: str = "utf-8"
     skip: bool = False
     """skip unusable rows"""

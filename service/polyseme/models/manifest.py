@@ -6,7 +6,7 @@ when its manifest is.
 
 import hashlib
 import json
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -17,15 +17,6 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 MAX_LAYERS, MAX_WIDTH = 64, 65_536
 
 MANIFEST: Final = "manifest.json"
-VECTORS: Final = "vectors.npy"
-SCALES: Final = "scales.npy"
-VOCABULARY: Final = "vocabulary.txt"
-INDEX: Final = "index.npy"
-SUBWORDS: Final = "subwords.npy"
-SUBWORD_SCALES: Final = "subword_scales.npy"
-NGRAMS: Final = "ngrams.npy"
-ATTENTION: Final = "attention.safetensors"
-SENSES: Final = "senses.safetensors"
 FileName: TypeAlias = Literal[
     "vectors.npy",
     "scales.npy",
@@ -37,14 +28,14 @@ FileName: TypeAlias = Literal[
     "attention.safetensors",
     "senses.safetensors",
 ]
-TABLES: Final[tuple[FileName, ...]] = (
-    *(VECTORS, SCALES, VOCABULARY, INDEX),
-    *(SUBWORDS, SUBWORD_SCALES, NGRAMS),
-)
+TABLES: Final[tuple[FileName, ...]] = get_args(FileName)[:-2]
 """The files that a model with a base does not have itself."""
-Dtype: TypeAlias = Literal["float16", "float32", "int8"]
+TableDtype: TypeAlias = Literal["float16", "float32", "int8"]
 """The data type of a table on disk; an int8 table has a file with a scale for each row."""
-SCALES_OF: Final[dict[FileName, FileName]] = {VECTORS: SCALES, SUBWORDS: SUBWORD_SCALES}
+SCALES_OF: Final[dict[FileName, FileName]] = {
+    "vectors.npy": "scales.npy",
+    "subwords.npy": "subword_scales.npy",
+}
 
 
 def _require_json(details: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +92,7 @@ class SubwordsEntry(_Section):
 
     min_n: int = Field(ge=1, le=64)
     max_n: int = Field(ge=1, le=64)
-    dtype: Dtype | None = None
+    dtype: TableDtype | None = None
     """None if the table has the dtype of the vectors"""
     coverage: float | None = Field(default=None, ge=0, le=1)
     """None without `ngrams.npy`"""
@@ -125,7 +116,7 @@ class Manifest(_Section):
     """the bundled model whose tables this one uses; `files` lists them like the model's own"""
     dimension: int = Field(ge=1, le=MAX_WIDTH)
     vocabulary_size: int = Field(ge=1, le=100_000_000)
-    dtype: Dtype
+    dtype: TableDtype
     cased: bool
     heads: int = Field(default=1, ge=1, le=1024)
     layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=MAX_LAYERS)
@@ -144,14 +135,14 @@ class Manifest(_Section):
 
     @model_validator(mode="after")
     def _complete(self) -> "Manifest":
-        if not {VECTORS, VOCABULARY, INDEX} <= set(self.files):
+        if not {"vectors.npy", "vocabulary.txt", "index.npy"} <= set(self.files):
             raise ValueError("the manifest must list vectors.npy, vocabulary.txt and index.npy")
-        if self.tensors and ATTENTION not in self.files:
+        if self.tensors and "attention.safetensors" not in self.files:
             raise ValueError("the manifest lists tensors but not attention.safetensors")
-        if (self.subwords is None) != (SUBWORDS not in self.files):
+        if (self.subwords is None) != ("subwords.npy" not in self.files):
             raise ValueError("the manifest must have both subwords and subwords.npy, or neither")
         known = self.subwords is not None and self.subwords.coverage is not None
-        if known != (NGRAMS in self.files) or known != (
+        if known != ("ngrams.npy" in self.files) or known != (
             self.subwords is not None and self.subwords.own_rows is not None
         ):
             raise ValueError(
@@ -181,7 +172,7 @@ class Manifest(_Section):
         """Return the name of a file in its folder, such as `vectors-0123456789abcdef.npy`."""
         return self.files[name].stored_name(name)
 
-    def dtype_of(self, table: FileName) -> Dtype:
+    def dtype_of(self, table: FileName) -> TableDtype:
         """Return the dtype of a table: the vectors or the subwords."""
-        own = self.subwords.dtype if self.subwords and table == SUBWORDS else None
+        own = self.subwords.dtype if self.subwords and table == "subwords.npy" else None
         return own or self.dtype

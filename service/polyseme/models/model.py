@@ -118,14 +118,14 @@ class Model:
 
     def static(self, tokens: Sequence[ResolvedToken]) -> NDArray[np.float32]:
         """Return the static vector of each token, zero if it is unknown. -> [n, d]"""
-        return self.sentence(tokens).vectors
+        return self.inputs(tokens).vectors
 
     def stack(self, sentences: Sequence[Sequence[ResolvedToken]]) -> SentenceArrays:
         """Return the input arrays of the engine for B sentences of equal length. [B, n]"""
         tokens = list(chain.from_iterable(sentences))
-        return self.sentence(tokens).stack(0, len(sentences), len(sentences[0]))
+        return self.inputs(tokens).stack(0, len(sentences), len(sentences[0]))
 
-    def sentence(self, tokens: Sequence[ResolvedToken]) -> SentenceArrays:
+    def inputs(self, tokens: Sequence[ResolvedToken]) -> SentenceArrays:
         """Return the input arrays of the engine for one sentence, or for several in a row. [n]
 
         Tokens whose vocabulary entries differ only in case are occurrences of the same word: with

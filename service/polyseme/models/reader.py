@@ -28,20 +28,13 @@ from polyseme.engine.quantization import LARGEST_SCALE, STEPS, QuantizedRows, Ro
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
-    ATTENTION,
-    INDEX,
     MANIFEST,
     NAME_PATTERN,
-    NGRAMS,
     SCALES_OF,
-    SENSES,
-    SUBWORDS,
-    VECTORS,
-    VOCABULARY,
-    Dtype,
     FileName,
     Manifest,
     SubwordsEntry,
+    TableDtype,
 )
 from polyseme.models.model import Model
 from polyseme.models.vocabulary import Vocabulary, map_file
@@ -87,7 +80,7 @@ class ValueType(NamedTuple):
     """the verb phrase of the error message "vectors.npy … in row 3." for an invalid value"""
 
 
-VALUE_TYPES: Final[dict[Dtype, ValueType]] = {
+VALUE_TYPES: Final[dict[TableDtype, ValueType]] = {
     "float16": ValueType(np.dtype("<f2"), np.isfinite, "is not finite"),
     "float32": ValueType(np.dtype("<f4"), np.isfinite, "is not finite"),
     "int8": ValueType(np.dtype("i1"), lambda values: values >= -STEPS, "has -128"),
@@ -183,7 +176,7 @@ def read_files(folder: Path, manifest: Manifest, *, verify: bool) -> Model:
     reader, tables = (_FolderReader(path, manifest, verify) for path in (folder, base or folder))
     try:
         vocabulary = tables.vocabulary()
-        rows = tables.rows(VECTORS, manifest.vocabulary_size)
+        rows = tables.rows("vectors.npy", manifest.vocabulary_size)
         subwords = tables.subwords(manifest.subwords) if manifest.subwords else None
     except ModelFolderError as error:
         if base is None:
@@ -191,8 +184,8 @@ def read_files(folder: Path, manifest: Manifest, *, verify: bool) -> Model:
         raise ModelFolderError(f"its base {manifest.base}: {error.detail}") from None
     layers, word_bias, whitening = reader.attention()
     senses = None
-    if SENSES in manifest.files:
-        senses = projection_from_tensors(reader.tensors(SENSES), manifest.dimension)
+    if "senses.safetensors" in manifest.files:
+        senses = projection_from_tensors(reader.tensors("senses.safetensors"), manifest.dimension)
     return Model(manifest, vocabulary, rows, layers, word_bias, subwords, whitening, senses)
 
 
@@ -205,8 +198,8 @@ class _FolderReader:
     verify: bool
 
     def vocabulary(self) -> Vocabulary:
-        with self.open(VOCABULARY) as text, self.open(INDEX) as index:
-            _, start = _read_header(index, self.manifest.stored_name(INDEX), HASH.dtype, 1)
+        with self.open("vocabulary.txt") as text, self.open("index.npy") as index:
+            _, start = _read_header(index, self.manifest.stored_name("index.npy"), HASH.dtype, 1)
             hashes = np.frombuffer(map_file(index), "<u4", offset=start)
             return Vocabulary.read(
                 map_file(text),
@@ -225,13 +218,13 @@ class _FolderReader:
         return QuantizedRows(table, self.array(SCALES_OF[name], SCALE, (len(table),)))
 
     def subwords(self, entry: SubwordsEntry) -> Subwords:
-        subwords = Subwords(self.rows(SUBWORDS, None), entry.min_n, entry.max_n)
+        subwords = Subwords(self.rows("subwords.npy", None), entry.min_n, entry.max_n)
         if entry.coverage is None:
             return subwords
         own_rows = bool(entry.own_rows)
-        ngrams = self.array(NGRAMS, HASH, (len(subwords.table) if own_rows else None,))
+        ngrams = self.array("ngrams.npy", HASH, (len(subwords.table) if own_rows else None,))
         if self.verify and not (ngrams[:-1] < ngrams[1:]).all():
-            name = self.manifest.stored_name(NGRAMS)
+            name = self.manifest.stored_name("ngrams.npy")
             raise ModelFolderError(f"{name} is not sorted, or has a number twice.")
         return replace(subwords, ngrams=ngrams, coverage=entry.coverage, own_rows=own_rows)
 
@@ -262,9 +255,9 @@ class _FolderReader:
     def attention(self) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
         """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
         manifest = self.manifest
-        has_file = ATTENTION in manifest.files
-        tensors = self.tensors(ATTENTION) if has_file else {}
-        stored = manifest.stored_name(ATTENTION) if has_file else ATTENTION
+        file: FileName = "attention.safetensors"
+        tensors = self.tensors(file) if file in manifest.files else {}
+        stored = manifest.stored_name(file) if file in manifest.files else file
         for name, tensor in tensors.items():
             if tensor.dtype != manifest.weights_dtype:
                 expected = manifest.weights_dtype

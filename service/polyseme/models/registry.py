@@ -1,13 +1,11 @@
 """The registry of models, which are mapped at their first use."""
 
 import logging
-import os
 import re
 import stat
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -47,19 +45,17 @@ class ModelStatus(NamedTuple):
     """seconds since 1970"""
 
 
-@dataclass(frozen=True)
-class LoadedModel:
-    """A model, and the version of the manifest that it was loaded from; or the problem of a folder.
+class LoadedModel(NamedTuple):
+    """A model and the manifest that it was loaded from, or the problem of a folder.
 
     It has both after a failed reload: the previous model, and why the folder is broken now.
     """
 
-    path: Path
+    path: Path | None = None
     """the manifest"""
-    others: Sequence[Path]
-    """manifests of the same name that would take precedence"""
-    version: FileVersion | None
-    model: Model | None
+    version: FileVersion | None = None
+    """that of the manifest"""
+    model: Model | None = None
     problem: str | None = None
 
 
@@ -144,14 +140,19 @@ class Registry:
     def _current(self, name: str) -> LoadedModel:
         """Return a model that is loaded from the present folder, or with its present problem."""
         loaded = self._loaded.get(name)
-        if loaded and not loaded.problem and file_version(loaded.path) == loaded.version:
-            # `os.access` takes half the time of a failing `stat`.
-            shadowed = any(os.access(manifest, os.F_OK) for manifest in loaded.others)
-            if not shadowed:
-                return loaded
+        if loaded and not loaded.problem and self._manifest(name) == loaded[:2]:
+            return loaded
         with self._lock:
             loaded = self._loaded[name] = self._load(name)
         return loaded
+
+    def _manifest(self, name: str) -> tuple[Path | None, FileVersion | None]:
+        """Return the manifest of a name that was looked up, and its version."""
+        for directory in reversed(self._directories):
+            path = directory / name / MANIFEST
+            if version := file_version(path):
+                return path, version
+        return None, None
 
     def _load(self, name: str) -> LoadedModel:
         before = self._loaded.get(name)
@@ -159,8 +160,8 @@ class Registry:
             folder = self.folder(name)
             path = folder / MANIFEST
             version = file_version(path)
-            if before and before.version == version and before.model:
-                return replace(before, problem=None)  # it is as before, or was just loaded
+            if before and before.model and before[:2] == (path, version):
+                return before._replace(problem=None)  # it is as before, or was just loaded
             model = read_model(folder)
         except UnknownModelError:
             self._loaded.pop(name, None)
@@ -172,12 +173,10 @@ class Registry:
         else:
             if before:
                 _log.info("polyseme: changed model: %s", name)
-            later = self._directories[self._directories.index(folder.parent) + 1 :]
-            others = [directory / name / MANIFEST for directory in later]
-            return LoadedModel(path, others, version, model)
+            return LoadedModel(path, version, model)
         if before is None or before.problem != problem:
             _log.warning("polyseme: %s: %s", name, problem)
-        return replace(before or LoadedModel(Path(), (), None, None), problem=problem)
+        return (before or LoadedModel())._replace(problem=problem)
 
     def _state(self, name: str, folder: Path) -> ModelStatus:
         loaded = self._current(name) if name in self._loaded else None

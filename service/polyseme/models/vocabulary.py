@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyseme.errors import ModelFolderError
 from polyseme.spellings import spelling_key
-from polyseme.words import has_spellings, is_compound
+from polyseme.words import has_key, is_compound
 
 Buffer: TypeAlias = bytes | mmap.mmap
 """The content of `vocabulary.txt`: one word per line in UTF-8, each ended by a line feed."""
@@ -190,7 +190,7 @@ class Index(NamedTuple):
             if len(codes) == size:
                 raise ModelFolderError(_WRONG_SIZE)
             line, word = _line(text, starts[-1], len(codes))
-            if not (word.isascii() and word.isalnum()) and has_spellings(word):
+            if not (word.isascii() and word.isalnum()) and has_key(word):
                 keys.append(_key_hash(spelling_key(word)))
                 key_rows.append(len(codes))
             codes.append(crc32(line))

@@ -32,7 +32,7 @@ from polyseme.engine.layers import (
     Residual,
 )
 from polyseme.errors import ModelFolderError
-from polyseme.models.manifest import ATTENTION, SENSES, LayerEntry, ResidualEntry
+from polyseme.models.manifest import LayerEntry, ResidualEntry
 
 Tensors = Mapping[str, NDArray[np.float32]]
 WORD_BIAS = "word_bias"
@@ -43,7 +43,7 @@ RULE_SIZE = 3
 class Wording(NamedTuple):
     """Where tensors and the entries of layers come from, in the words of error messages."""
 
-    tensors: str = ATTENTION
+    tensors: str = "attention.safetensors"
     entries: str = "the manifest"
     entries_set: str = "the manifest sets"
 
@@ -72,10 +72,7 @@ def layers_from_tensors(
 
 def whitening_from_tensors(tensors: Tensors, dimension: int) -> Projection:
     """Build the whitening of sentence vectors; raise ModelFolderError if a shape is wrong."""
-    reader = _TensorReader(tensors, dimension, FOLDER)
-    whitening = reader.projection(WHITENING, dimension)
-    reader.require_output(WHITENING, whitening, dimension)
-    return whitening
+    return _TensorReader(tensors, dimension, FOLDER).projection(WHITENING, dimension, dimension)
 
 
 class _TensorReader:
@@ -88,8 +85,7 @@ class _TensorReader:
 
     def layer(self, index: int, entry: LayerEntry, heads: int) -> Layer:
         self.prefix = f"layers.{index}."
-        query, key = self.projection("query", self.d), self.projection("key", self.d)
-        value = self.projection("value", self.d)
+        query, key, value = (self.projection(name, self.d) for name in ("query", "key", "value"))
         width, key_width, value_width = (output_width(p, self.d) for p in (query, key, value))
         self.require(width == key_width, "query and key differ in width")
         for name, each in (("query and key", width), ("value", value_width)):
@@ -97,8 +93,7 @@ class _TensorReader:
                 each % heads == 0,
                 f"the width of {name} is not a multiple of the number of heads",
             )
-        output = self.projection("output", value_width)
-        self.require_output("output", output, value_width)
+        output = self.projection("output", value_width, self.d)
         attention_norm = self.norm("attention_norm", entry)
         feed_forward = self.feed_forward(entry)
         feed_forward_norm = self.norm("feed_forward_norm", entry)
@@ -106,8 +101,7 @@ class _TensorReader:
             feed_forward is not None or feed_forward_norm is None,
             "feed_forward_norm is present, but the layer has no feed-forward network",
         )
-        final = self.projection("final", self.d)
-        self.require_output("final", final, self.d)
+        final = self.projection("final", self.d, self.d)
         position_bias = self.tensor("position_bias", heads, None)
         self.require(
             position_bias is None or position_bias.shape[1] % 2 == 1,
@@ -139,11 +133,6 @@ class _TensorReader:
         if not condition:
             raise ModelFolderError(f"{self.wording.tensors}, {self.prefix[:-1]}: {sentence}.")
 
-    def require_output(self, name: str, projection: Projection, width: int) -> None:
-        """Raise ModelFolderError unless a projection maps rows of `width` values to rows of d."""
-        fits = output_width(projection, width) == self.d
-        self.require(fits, f"{name} has the wrong output width: expected {self.d}")
-
     def tensor(self, name: str, *shape: int | None) -> NDArray[np.float32] | None:
         """Read a tensor, or None if it is absent; None in the shape is any size except 0."""
         array = self.tensors.get(self.prefix + name)
@@ -159,11 +148,13 @@ class _TensorReader:
             )
         return array
 
-    def projection(self, name: str, width: int) -> Projection:
-        """Read a weight `[width, out]` and its bias `[out]`."""
+    def projection(self, name: str, width: int, out: int | None = None) -> Projection:
+        """Read a weight `[width, out]` and its bias `[out]`; None stands for any width."""
         weight = self.tensor(name, width, None)
-        out = width if weight is None else weight.shape[1]
-        return Projection(weight, self.tensor(f"{name}_bias", out))
+        size = width if weight is None else weight.shape[1]
+        projection = Projection(weight, self.tensor(f"{name}_bias", size))
+        self.require(out in {None, size}, f"{name} has the wrong output width: expected {out}")
+        return projection
 
     def norm(self, name: str, entry: LayerEntry) -> LayerNorm | None:
         gain = self.tensor(f"{name}.gain", self.d)
@@ -178,13 +169,12 @@ class _TensorReader:
     def feed_forward(self, entry: LayerEntry) -> FeedForward | None:
         inner = self.projection("feed_forward.inner", self.d)
         width = output_width(inner, self.d)
-        outer = self.projection("feed_forward.outer", width)
+        outer = self.projection("feed_forward.outer", width, self.d)
         if inner.weight is None and outer.weight is None:
             self.require(
                 inner.bias is None and outer.bias is None, "feed_forward has biases but no weights"
             )
             return None
-        self.require_output("feed_forward.outer", outer, width)
         return FeedForward(inner, outer, entry.activation)
 
     def features(self, entry: LayerEntry) -> FeatureProjection | None:
@@ -260,10 +250,10 @@ def projection_from_tensors(tensors: Mapping[str, NDArray[Any]], d: int) -> Cont
     """Return the projection of a model of width d; raise ModelFolderError if it is invalid."""
     if set(tensors) != set(ContextProjection._fields):
         names = ", ".join(ContextProjection._fields)
-        raise ModelFolderError(f"{SENSES}: the tensors are not {names}.")
+        raise ModelFolderError(f"senses.safetensors: the tensors are not {names}.")
     for name, tensor in tensors.items():
         if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
-            raise ModelFolderError(f"{SENSES}, {name}: a value is not a finite number.")
+            raise ModelFolderError(f"senses.safetensors, {name}: a value is not a finite number.")
     arrays = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
     projection = ContextProjection(**arrays)
     width = len(projection.mean) if projection.mean.ndim == 1 else 0
@@ -274,5 +264,7 @@ def projection_from_tensors(tensors: Mapping[str, NDArray[Any]], d: int) -> Cont
         and projection.directions.size > 0
         and projection.rule.shape == (RULE_SIZE,)
     ):
-        raise ModelFolderError(f"{SENSES}: the shapes do not fit vectors of dimension {d}.")
+        raise ModelFolderError(
+            f"senses.safetensors: the shapes do not fit vectors of dimension {d}."
+        )
     return projection

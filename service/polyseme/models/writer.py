@@ -32,16 +32,9 @@ from polyseme.engine.quantization import Rows, stored
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
-    ATTENTION,
-    INDEX,
     MANIFEST,
     NAME_PATTERN,
-    NGRAMS,
     SCALES_OF,
-    SENSES,
-    SUBWORDS,
-    VECTORS,
-    VOCABULARY,
     FileEntry,
     FileName,
     Manifest,
@@ -109,19 +102,19 @@ def write_model(
         raise ModelFolderError("there are no layers.")
     with _writing(folder, replace=replace) as writer:
         try:
-            with writer.create(VOCABULARY) as file:
+            with writer.create("vocabulary.txt") as file:
                 file.writelines(f"{word}\n".encode() for word in words)
         except UnicodeEncodeError:
             raise ModelFolderError("a word is not valid Unicode.") from None
-        with writer.path(VOCABULARY).open("rb") as vocabulary:
+        with writer.path("vocabulary.txt").open("rb") as vocabulary:
             index = np.concatenate(Index.of(map_file(vocabulary)))
-        writer.write_array(INDEX, index.astype("<u4", copy=False))
-        writer.write_rows(VECTORS, vectors)
+        writer.write_array("index.npy", index.astype("<u4", copy=False))
+        writer.write_rows("vectors.npy", vectors)
         entry = None
         if subwords is not None:
-            writer.write_rows(SUBWORDS, subwords.table)
+            writer.write_rows("subwords.npy", subwords.table)
             if subwords.ngrams is not None:
-                writer.write_array(NGRAMS, subwords.ngrams.astype("<u4", copy=False))
+                writer.write_array("ngrams.npy", subwords.ngrams.astype("<u4", copy=False))
             entry = _subwords_entry(subwords, vectors)
         shared = base is not None and _has_tables(base, writer.files)
         # safetensors writes wrong values for an array that is not C-contiguous.
@@ -131,7 +124,7 @@ def write_model(
                 for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
             }
         if tensors:
-            writer.write_tensors(ATTENTION, tensors)
+            writer.write_tensors("attention.safetensors", tensors)
         details |= {
             "base": base if shared else None,
             "weights_dtype": weights_dtype,
@@ -145,10 +138,10 @@ def write_model(
         }
         model = read_files(folder, writer.manifest(details), verify=True)
         expected = [layer.astype(weights_dtype).astype(np.float32) for layer in layers]
-        if not _equal(list(model.layers), expected):
+        if not all(map(_equal, model.layers, expected)):
             raise ModelFolderError("the format cannot represent these layers.")
         if senses is not None:
-            writer.write_tensors(SENSES, senses(model).tensors())
+            writer.write_tensors("senses.safetensors", senses(model).tensors())
         manifest = writer.manifest(details)
         read_files(folder, manifest, verify=False)
         writer.commit(manifest)
@@ -376,11 +369,7 @@ def _has_tables(base: str, files: dict[FileName, FileEntry]) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Return whether two trees of dataclasses, lists and arrays are equal."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return a is not None and b is not None and np.array_equal(a, b)
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(_equal, a, b))
+    """Return whether two trees of dataclasses are equal, arrays included."""
     if is_dataclass(a) and type(a) is type(b):
         return all(_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-    return bool(a == b)
+    return np.array_equal(a, b)

@@ -316,7 +316,7 @@ def static_stacks(
     for _, batch in groupby(zip(ends, groups, strict=True), lambda each: each[0] // size):
         some = [indices for _, indices in batch]
         with stage("static"):
-            inputs = model.sentence([t for indices in some for i in indices for t in sentences[i]])
+            inputs = model.inputs([t for indices in some for i in indices for t in sentences[i]])
         start = 0
         for indices in some:
             n = len(sentences[indices[0]])

@@ -167,7 +167,7 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
                 inner = manifest.dimension if weight is None else weight.shape[1]
             widths = manifest.dimension, model.key_width, model.value_width
             _check_size(limits, n, manifest.heads, *widths, inner)
-            steps = trace_layer(model.sentence(words), model.layers, layer)
+            steps = trace_layer(model.inputs(words), model.layers, layer)
             record_token_counts([Tokenized(words)])
             tokens = [word.text for word in words]
     return Trace(tokens, [*map(_as_result, steps)])

@@ -325,7 +325,7 @@ def explain(
     so the sum of a result is the product ⟨context, direction⟩, but for the bias of an output
     projection. The last residual of the model must be `unit`.
     """
-    inputs, factors = model.sentence(tokens), _column_factors(model)
+    inputs, factors = model.inputs(tokens), _column_factors(model)
     layer, last = model.layers[-1], len(model.layers) - 1
     result = contextualize(inputs, model.layers, ("weights", "values"), (last,))
     weights, values = result.records[last]["weights"], result.records[last]["values"]

@@ -26,7 +26,7 @@ def vectors_of(model, name, occurrences=OCCURRENCES, number=0):
 
 
 def sentence_of(model, words=SENTENCE):
-    return model.sentence(resolve_all(words, model.vocabulary))
+    return model.inputs(resolve_all(words, model.vocabulary))
 
 
 def test_systems_have_a_fixed_order_with_the_model_last(model):

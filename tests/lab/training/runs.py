@@ -57,7 +57,7 @@ def run(model, **options):
 
 def encoded(layers, model, words):
     """The contextual vectors of a sentence."""
-    sentence = model.sentence(resolve_all(words, model.vocabulary))
+    sentence = model.inputs(resolve_all(words, model.vocabulary))
     return contextualize(sentence, layers).contextual
 
 

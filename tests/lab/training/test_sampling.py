@@ -48,7 +48,7 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model):
     entries = [entry for entry, _ in lexicon.of_text(text)]
     table = lexicon.table()
     rows = np.where(np.array(entries, int) < 0, table.unknown, np.array(entries, int))
-    sentence = model.sentence(model.tokenizer.tokens(text))
+    sentence = model.inputs(model.tokenizer.tokens(text))
     np.testing.assert_array_equal(table.vectors[rows], sentence.vectors)
     np.testing.assert_array_equal(rows != table.unknown, sentence.known)
     known = sentence.known

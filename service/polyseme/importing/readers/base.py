@@ -20,7 +20,7 @@ from polyseme.engine.quantization import QuantizedRows, Rows, empty_rows, quanti
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.files import Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.models.manifest import MAX_WIDTH, Dtype
+from polyseme.models.manifest import MAX_WIDTH, TableDtype
 from polyseme.progress import ProgressBar
 
 MAX_WORD_BYTES = 4096
@@ -242,7 +242,7 @@ def _arrays(rows: Rows) -> tuple[NDArray[Any], ...]:
     return (rows.integers, rows.scales) if isinstance(rows, QuantizedRows) else (rows,)
 
 
-def convert(vectors: Floats, dtype: Dtype) -> Rows:
+def convert(vectors: Floats, dtype: TableDtype) -> Rows:
     """Convert vectors to the dtype to store; raise ImportProblem if a value overflows it."""
     with np.errstate(over="ignore"):
         narrow: Floats = vectors.astype("float32" if dtype == "int8" else dtype, copy=False)
