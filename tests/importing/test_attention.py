@@ -10,7 +10,8 @@ import pytest
 
 from polyseme.engine.layers import IDENTITY
 from polyseme.importing.closed_form import sentence_whitening
-from polyseme.importing.weights import MIN_ORDERED, in_closed_form, sorted_by_frequency
+from polyseme.importing.weights import in_closed_form
+from polyseme.importing.words import MIN_ORDERED, sorted_by_frequency
 from polyseme.models.reader import read_model
 from polyseme.senses.occurrences import RANDOM_SENTENCES, estimate_projection
 from tests.importing import files

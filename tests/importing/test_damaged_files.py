@@ -10,8 +10,8 @@ import pytest
 from safetensors.numpy import save
 
 from polyseme.importing.files import VectorFile
+from polyseme.importing.importer import open_reader
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.importing.readers import open_reader
 from polyseme.progress import ProgressBar
 from tests.importing.files import (
     BUCKETS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.quantization import quantize
-from polyseme.importing.importer import is_cased
+from polyseme.importing.words import is_cased
 from polyseme.models.writer import export_word2vec
 from tests.importing.comparison import GENSIM_DATA, facebook, imported
 from tests.importing.files import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from polyseme.importing import importer as importing
-from polyseme.importing.readers import base as readers
+from polyseme.importing import readers
 from tests.importing.conftest import refusal_in
 from tests.importing.files import (
     FORMATS,

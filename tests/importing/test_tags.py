@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from polyseme.importing.readers.base import VectorTable
+from polyseme.importing.readers import VectorTable
 from polyseme.importing.words import find_tag, strip_tags
 from tests.importing.files import binary, fasttext, rows
 
