@@ -93,8 +93,7 @@ def from_vectors(
     """
     from polyseme.client.local import LocalModel
     from polyseme.errors import ModelFolderError
-    from polyseme.importing.importer import check_name
-    from polyseme.importing.memory import model_of_vectors
+    from polyseme.importing.importer import check_name, model_of_vectors
     from polyseme.importing.options import ImportOptions, ImportProblem
     from polyseme.importing.texts import TextSample
     from polyseme.importing.weights import weights_file

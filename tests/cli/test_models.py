@@ -247,6 +247,7 @@ def test_a_full_disk_is_reported(importing, monkeypatch, number):
         ["--strip", "("],
         ["--heads", "0"],
         ["--heads", "2"],
+        ["--convention", "column"],
         ["--no-weights", "--weights", __file__],
         ["--weights", "/nowhere"],
     ],

@@ -1,12 +1,20 @@
 """`polyseme models import` in this process, with a folder for models."""
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
+from polyseme.engine.quantization import quantize
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run as run_command
+from tests.conftest import ROOT
 from tests.importing.files import WORDS
+
+SHARED = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data"))
+"""Words, texts and published vectors, which are not a part of the repository."""
 
 
 class Done(NamedTuple):
@@ -36,14 +44,18 @@ class Importer:
         path = self.file(file) if isinstance(file, bytes) else file
         return run("models", "import", path, "--models-dir", self.models, *options)
 
-    def read(self, file, *options):
-        """Import a valid file, and return the words and vectors of the model."""
-        done = self.run(file, "--name", "good", "--replace", "--no-weights", *options)
+    def model(self, file, *options, name="made"):
+        """Import a valid file and return its model; `progress` becomes what the command says."""
+        done = self.run(file, "--name", name, "--replace", *options)
         assert done.code == 0, done.err
-        assert [path.name for path in self.models.iterdir()] == ["good"]
-        model = read_model(self.models / "good", verify=True)
-        rows = range(len(model.vocabulary))
-        return [model.vocabulary.word(row) for row in rows], model.vectors
+        self.progress = done.err.splitlines()
+        return read_model(self.models / name, verify=True)
+
+    def read(self, file, *options):
+        """Import a valid file alone, without weights, and return the words and vectors."""
+        model = self.model(file, "--no-weights", *options)
+        assert [path.name for path in self.models.iterdir()] == ["made"]
+        return words_of(model), model.vectors
 
     def refusal(self, file, *options):
         """The one sentence that rejects a file; the import leaves all files as they were."""
@@ -79,6 +91,32 @@ def snapshot(folder):
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
     }
+
+
+def words_of(model):
+    """The words of a model."""
+    return [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
+
+
+def assert_same(model, words, vectors):
+    """Check that a model has the words in this order and the vectors to the last bit."""
+    assert words_of(model) == list(words)
+    assert (model.vectors.dtype, model.vectors.shape) == (vectors.dtype, vectors.shape)
+    assert model.vectors.tobytes() == np.ascontiguousarray(vectors).tobytes()
+
+
+def assert_quantized(rows, vectors):
+    """Check that rows are vectors, quantized, to the last bit."""
+    right = quantize(vectors)
+    assert rows.integers.tobytes() == right.integers.tobytes()
+    assert rows.scales.tobytes() == right.scales.tobytes()
+
+
+def assert_word_bias(model, counts):
+    """Check that the word bias is log(1e-3 / (1e-3 + p)), with p the relative frequencies."""
+    p = np.array(counts) / np.sum(counts, dtype=np.float64)
+    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
+    assert model.layers[0].scoring.word_bias
 
 
 @pytest.fixture

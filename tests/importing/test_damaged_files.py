@@ -10,8 +10,8 @@ import pytest
 from safetensors.numpy import save
 
 from polyseme.importing.files import VectorFile
+from polyseme.importing.importer import open_reader
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.importing.readers import open_reader
 from polyseme.progress import ProgressBar
 from tests.importing.files import (
     BUCKETS,
@@ -76,61 +76,45 @@ UNUSABLE = [
 
 
 MORE = ": the number is wrong, or a word has a space."
-
-
-def short_binary(declared, end, word):
-    return f"Line 1 declares {declared} words, but the file ends at byte {end} in word {word}."
-
-
+FEW_VALUES = f"Line 1 has 2 values, but most lines have 3{SKIP}"
+OTHER_WIDTH = "Line 1 declares vectors of dimension {}, but most lines have 3 values."
+TOO_FEW = "Line 1 declares {} words, but the file ends after {}."
+TOO_SHORT = "Line 1 declares {} words, but the file ends at byte {} in word {}."
+EMPTY = f"Line 5 is empty{SKIP}"
 FILES = [
-    (row("gnu", b"1 2") + rows(), f"Line 1 has 2 values, but most lines have 3{SKIP}"),
-    (text(header=b"4 3 1"), f"Line 1 has 2 values, but most lines have 3{SKIP}"),
+    (row("gnu", b"1 2") + rows(), FEW_VALUES),
+    (text(header=b"4 3 1"), FEW_VALUES),
     (text(header=b"5 3") + b"gnu 1 2\n", f"Line 6 has 2 values, but line 1 declares 3{SKIP}"),
-    *(
-        (
-            text(header=b"4 %d" % width),
-            f"Line 1 declares vectors of dimension {width}, but most lines have 3 values.",
-        )
-        for width in (2, 4)
-    ),
+    (text(header=b"4 2"), OTHER_WIDTH.format(2)),
+    (text(header=b"4 4"), OTHER_WIDTH.format(4)),
     (text(header=b"3 3"), "Line 1 declares 3 words, but line 5 has one more."),
-    *(
-        (text(header=b"%d 3" % n), f"Line 1 declares {n} words, but the file ends after 4.")
-        for n in (5, 10**20 - 1)
-    ),
-    (b"4 3", "Line 1 declares 4 words, but the file ends after 0."),
+    (text(header=b"5 3"), TOO_FEW.format(5, 4)),
+    (text(header=b"9" * 20 + b" 3"), TOO_FEW.format("9" * 20, 4)),
+    (b"4 3", TOO_FEW.format(4, 0)),
     (
         binary(header=b"3 3"),
         f"Line 1 declares 3 words, but more data follows at byte {THIRD}{MORE}",
     ),
-    (binary(header=b"5 3"), short_binary(5, END_OF_BINARY, 5)),
-    (binary(header=b"%d 3" % 10**12), short_binary(10**12, END_OF_BINARY + 12, 5)),
-    (binary()[:-3], short_binary(4, END_OF_BINARY - 3, 4)),
-    (binary()[: THIRD + 3], short_binary(4, THIRD + 3, 4)),
-    *(
-        (
-            build(header=b"%d 3" % count),
-            f"Line 1 declares {count} words; there must be at least one.",
-        )
-        for count in (0, -4)
-        for build in (text, binary)
-    ),
-    *(
-        (
-            build(header=b"4 %d" % width),
-            f"Line 1 has vectors of dimension {width}; 1 to 65536 are supported.",
-        )
-        for width in (0, -3, 65_537)
-        for build in (text, binary)
-    ),
+    (binary(header=b"5 3"), TOO_SHORT.format(5, END_OF_BINARY, 5)),
+    (binary(header=b"%d 3" % 10**12), TOO_SHORT.format(10**12, END_OF_BINARY + 12, 5)),
+    (binary()[:-3], TOO_SHORT.format(4, END_OF_BINARY - 3, 4)),
+    (binary()[: THIRD + 3], TOO_SHORT.format(4, THIRD + 3, 4)),
     (row(b"\xe9t\xe9") + rows(), f"Line 1 {NOT_UTF8}"),
     (rows() + rows(), f"Line 5 repeats the word of line 1{SKIP}"),
-    *((rows() + empty + row("gnu"), f"Line 5 is empty{SKIP}") for empty in (b"  \t \r\n", b"\n\n")),
+    (rows() + b"  \t \r\n" + row("gnu"), EMPTY),
+    (rows() + b"\n\n" + row("gnu"), EMPTY),
     (b"4 3\n\n" + rows(), f"Line 2 is empty{SKIP}"),
     (rows() + b"x" * (3 << 20), "Line 5 is longer than 2097152 bytes."),
     (one_more(b"x" * 4097), f"The word at byte {END_OF_BINARY} is longer than 4096 bytes."),
     (b"4 3\n" + bytes([1]) * 5000, "The word at byte 4 is longer than 4096 bytes."),
 ]
+HEADERS = {
+    b"0 3": "Line 1 declares 0 words; there must be at least one.",
+    b"-4 3": "Line 1 declares -4 words; there must be at least one.",
+    b"4 0": "Line 1 has vectors of dimension 0; 1 to 65536 are supported.",
+    b"4 -3": "Line 1 has vectors of dimension -3; 1 to 65536 are supported.",
+    b"4 65537": "Line 1 has vectors of dimension 65537; 1 to 65536 are supported.",
+}
 
 
 HEADER = 92
@@ -151,10 +135,9 @@ INVALID_FIELDS = {
 }
 
 
-def with_value(row, number):
-    """The vectors with another number in a row."""
+def with_nan(row):
     vectors = VECTORS.copy()
-    vectors[row, 1] = number
+    vectors[row, 1] = np.nan
     return vectors
 
 
@@ -162,16 +145,16 @@ def last_word(word):
     return fasttext([*WORDS[:3], word])
 
 
+CLASSIFIER = "is a classifier, not a model of words"
+NOT_FINITE_ROW = "has a value that is not finite in vector"
 FASTTEXTS = [
-    (fasttext(model=3, loss=3), HEADER, "is a classifier, not a model of words"),
-    (fasttext(nlabels=2, size=6), HEADER, "is a classifier, not a model of words"),
+    (fasttext(model=3, loss=3), HEADER, CLASSIFIER),
+    (fasttext(nlabels=2, size=6), HEADER, CLASSIFIER),
     (fasttext(kinds=[0, 0, 0, 1]), LAST_WORD, "has a label among its words"),
     (fasttext(quantized=7), FLAG + 1, "is quantized (.ftz); import the original .bin"),
     (fasttext(pruned=7), FLAG, "is quantized (.ftz); import the original .bin"),
-    *(
-        (fasttext(version=n), 4, f"has version {n}; only versions up to 12 are supported")
-        for n in (13, 0)
-    ),
+    (fasttext(version=13), 4, "has version 13; only versions up to 12 are supported"),
+    (fasttext(version=0), 4, "has version 0; only versions up to 12 are supported"),
     *(
         (fasttext(**{field: value}), HEADER, "has an invalid header")
         for field, values in INVALID_FIELDS.items()
@@ -188,13 +171,8 @@ FASTTEXTS = [
     (fasttext(output_quantized_shape=(-1, 3)), END - 48, "has a second table of invalid size"),
     (fasttext() + b"x", END, "continues after its last table"),
     (fasttext(output_quantized_shape=(3, 3)), END - 12, "continues after its last table"),
-    *(
-        (fasttext(*table), MATRIX + end, f"has a value that is not finite in vector {vector}")
-        for table, vector, end in (
-            ((WORDS, with_value(2, np.nan)), 2, 24),
-            ((WORDS, VECTORS, BUCKETS * [[1], [-np.inf]]), 5, 60),
-        )
-    ),
+    (fasttext(WORDS, with_nan(2)), MATRIX + 24, f"{NOT_FINITE_ROW} 2"),
+    (fasttext(WORDS, VECTORS, BUCKETS * [[1], [-np.inf]]), MATRIX + 60, f"{NOT_FINITE_ROW} 5"),
     (fasttext(counts=[3, 2, 1, 0]), LAST_WORD, "has a word with the count 0"),
     (last_word(b"x" * 4097), LAST_WORD, "has a word longer than 4096 bytes"),
 ]
@@ -210,15 +188,6 @@ FASTTEXT_WORDS = {
 
 
 ARRAY = "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors."
-
-
-def npy():
-    out = io.BytesIO()
-    np.save(out, VECTORS)
-    return out.getvalue()
-
-
-PICKLED = (dict(zip(WORDS, VECTORS, strict=True)), list(WORDS), WORDS, VECTORS, Fraction(1, 2))
 A_PICKLE = (
     "The file is a pickle, which can run code and is never read; save the vectors with"
     " gensim's save_word2vec_format."
@@ -228,58 +197,50 @@ UNKNOWN = (
     "The format is unknown: line 1 is neither a word and its values nor a word2vec header,"
     " and the file is not a fastText .bin."
 )
+PICKLED = (dict(zip(WORDS, VECTORS, strict=True)), list(WORDS), WORDS, VECTORS, Fraction(1, 2))
 
-FOREIGN = [
-    (b"", "The file is empty."),
-    *((pickle.dumps(what, protocol), A_PICKLE) for what in PICKLED for protocol in range(6)),
-    (npy(), f"The file is {ARRAY}"),
-    *(
-        (content, A_TABLE)
-        for content in (
-            b"SQLite format 3\0" + bytes(84),
-            b"\x89HDF\r\n\x1a\n" + bytes(88),
-            save({"vectors": VECTORS}),
-            b"PAR1" + bytes(50),
-            b"MATLAB 5.0 MAT-file, Platform: GLNXA64",
-            b"\xd0\xcf\x11\xe0" + bytes(50),
-        )
-    ),
-    (
-        b"<!DOCTYPE html>\n<html>\n<body>Not found</body>\n</html>\n",
-        "The file is a web page or XML, not vectors.",
-    ),
-    *(
-        (content, "The file is JSON; save words and vectors as text.")
-        for content in (
-            b'{"zebra": [0.5, 1], "okapi": [1, 2]}',
-            b'{"word": "zebra", "vector": [0.5, 1]}\n' * 3,
-            b'[["zebra", [0.5, 1]]]',
-        )
-    ),
-    (
-        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
-        "The file is a pointer of Git LFS; fetch its content with `git lfs pull`.",
-    ),
-    *(
-        (content, "The file is an archive; unpack it first.")
-        for content in (
-            b"vectors".ljust(256, b"\0") + b"\0ustar",
-            *(start + bytes(9) for start in (b"(\xb5/\xfd\x20", b'\x04"M\x18', b"\x1f\x9d\x90")),
-        )
-    ),
-    *(
-        (content, UNKNOWN)
-        for content in (b"\n", b"   ", bytes(1000), b"x" * (3 << 20), b"0.5\n0.25\n")
-    ),
-]
+
+def npy():
+    out = io.BytesIO()
+    np.save(out, VECTORS)
+    return out.getvalue()
+
+
+FOREIGN = {
+    "The file is empty.": [b""],
+    A_PICKLE: [pickle.dumps(what, protocol) for what in PICKLED for protocol in range(6)],
+    f"The file is {ARRAY}": [npy()],
+    A_TABLE: [
+        b"SQLite format 3\0" + bytes(84),
+        b"\x89HDF\r\n\x1a\n" + bytes(88),
+        save({"vectors": VECTORS}),
+        b"PAR1" + bytes(50),
+        b"MATLAB 5.0 MAT-file, Platform: GLNXA64",
+        b"\xd0\xcf\x11\xe0" + bytes(50),
+    ],
+    "The file is a web page or XML, not vectors.": [
+        b"<!DOCTYPE html>\n<html>\n<body>Not found</body>\n</html>\n"
+    ],
+    "The file is JSON; save words and vectors as text.": [
+        b'{"zebra": [0.5, 1], "okapi": [1, 2]}',
+        b'{"word": "zebra", "vector": [0.5, 1]}\n' * 3,
+        b'[["zebra", [0.5, 1]]]',
+    ],
+    "The file is a pointer of Git LFS; fetch its content with `git lfs pull`.": [
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+    ],
+    "The file is an archive; unpack it first.": [
+        b"vectors".ljust(256, b"\0") + b"\0ustar",
+        *(start + bytes(9) for start in (b"(\xb5/\xfd\x20", b'\x04"M\x18', b"\x1f\x9d\x90")),
+    ],
+    UNKNOWN: [b"\n", b"   ", bytes(1000), b"x" * (3 << 20), b"0.5\n0.25\n"],
+}
 DAMAGED = [
     *FILES,
-    *(
-        (content, f"At byte {byte} the fastText file {problem}.")
-        for content, byte, problem in FASTTEXTS
-    ),
+    *((build(header=header), HEADERS[header]) for header in HEADERS for build in (text, binary)),
+    *((file, f"At byte {byte} the fastText file {problem}.") for file, byte, problem in FASTTEXTS),
     *((last_word(word), f"Byte {LAST_WORD} {problem}") for word, problem in FASTTEXT_WORDS.items()),
-    *FOREIGN,
+    *((content, message) for message, contents in FOREIGN.items() for content in contents),
 ]
 
 
@@ -316,18 +277,15 @@ def test_words_are_compared_and_checked_after_decoding(importer):
             assert message.startswith(f"{where} {problem}; --")
 
 
-@pytest.mark.parametrize(
-    ("content", "start"),
-    [
-        (rows(), "Line 3 has"),
-        (binary(), f"Byte {binary().index(b'okapi')} has"),
-        (fasttext(), "The file has"),
-    ],
-    ids=["text", "binary", "fastText"],
-)
-def test_a_number_too_large_for_float16_is_rejected(importer, content, start):
-    message = importer.refusal(content, "--dtype", "float16")
-    assert message.startswith(f"{start} a value that is not finite as float16")
+def test_a_number_too_large_for_float16_is_rejected(importer):
+    okapi = binary().index(b"okapi")
+    for content, where in (
+        (rows(), "Line 3"),
+        (binary(), f"Byte {okapi}"),
+        (fasttext(), "The file"),
+    ):
+        message = importer.refusal(content, "--dtype", "float16")
+        assert message.startswith(f"{where} has a value that is not finite as float16")
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["new", "old"])

@@ -8,10 +8,9 @@ import pytest
 from polyseme.engine.arrays import unit
 from polyseme.engine.quantization import QuantizedRows
 from polyseme.engine.subwords import distinct_ngrams, ngram_hashes
-from polyseme.errors import CommandError
 from polyseme.importing import subwords as fitting
-from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.subwords import fit_subwords
+from tests.importing.files import rows
 
 STEMS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
 ENDINGS = ["ing", "ed", "er", "ness"]
@@ -89,31 +88,24 @@ def test_a_large_vocabulary_is_sampled_and_zero_vectors_are_skipped(vectors, mon
     assert fit_subwords(WORDS, holes) is not None
 
 
-def glove(path, words, vectors):
-    rows = zip(words, vectors.tolist(), strict=True)
-    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in rows))
-    return path
-
-
 @pytest.mark.parametrize(
-    ("count", "wanted", "has"), [(len(WORDS), None, True), (1200, False, False), (50, None, False)]
+    ("count", "options", "dtype"),
+    [(2880, [], "int8"), (1200, ["--no-subwords"], None), (50, [], None)],
 )
 def test_an_import_fits_subwords_unless_they_are_switched_off(
-    tmp_path, vectors, count, wanted, has
+    importer, vectors, count, options, dtype
 ):
-    file = glove(tmp_path / "v.txt", WORDS[:count], vectors[:count])
-    options = ImportOptions(format="glove", subwords=wanted)
-    manifest = import_vectors(file, tmp_path / "models" / "v", options)
-    assert (manifest.subwords is not None) == has
-    if has:
-        assert manifest.subwords.dtype == "int8" and manifest.dtype == "float32"
+    model = importer.model(rows(WORDS[:count], vectors[:count]), *options)
+    assert (model.subwords and model.manifest.subwords.dtype) == dtype
+    assert model.manifest.dtype == "float32"
 
 
-def test_subwords_of_a_small_file_are_rejected(tmp_path, vectors):
-    file = glove(tmp_path / "v.txt", WORDS[:50], vectors[:50])
-    with pytest.raises(CommandError, match="Subwords need at least 1,000 words"):
-        import_vectors(file, tmp_path / "w", ImportOptions(format="glove", subwords=True))
-    assert not (tmp_path / "w").exists()
+def test_subwords_of_a_small_file_are_rejected(importer, vectors):
+    message = importer.refusal(rows(WORDS[:50], vectors[:50]), "--subwords")
+    assert message == (
+        "Subwords need at least 1,000 words with a nonzero vector, and there are fewer;"
+        " --no-subwords does without."
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-38, 1e36])

@@ -1,14 +1,10 @@
 """Words and vectors of every format are read, whether it is detected or declared."""
 
-import json
-
 import numpy as np
 import pytest
 
-from polyseme.engine.quantization import quantize
-from polyseme.importing.importer import is_cased
 from polyseme.models.writer import export_word2vec
-from tests.importing.comparison import GENSIM_DATA, facebook, imported
+from tests.importing.conftest import assert_quantized, assert_same, words_of
 from tests.importing.files import (
     BUILDERS,
     FORMATS,
@@ -18,7 +14,6 @@ from tests.importing.files import (
     binary,
     build,
     fasttext,
-    row,
     rows,
     text,
 )
@@ -36,13 +31,10 @@ GLOVE, TEXT, BINARY, FASTTEXT = (
 @pytest.mark.parametrize("kind", FORMATS)
 def test_words_and_vectors_are_those_of_the_file(importer, kind):
     for options in ((), ("--format", kind)):
-        words, vectors = importer.read(build(kind), *options)
-        assert words == list(WORDS)
-        assert vectors.dtype == np.float32
-        assert vectors.tobytes() == VECTORS.tobytes()
-        manifest = json.loads((importer.models / "good" / "manifest.json").read_text("utf-8"))
-        assert manifest["training"]["file"]["format"] == kind
-        assert (manifest["source"], manifest["cased"]) == ("file", True)
+        model = importer.model(build(kind), *options)
+        assert_same(model, WORDS, VECTORS)
+        assert model.manifest.training["file"]["format"] == kind
+        assert (model.manifest.source, model.manifest.cased) == ("file", True)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -53,35 +45,20 @@ def test_numbers_are_rounded_to_float16_or_int8(importer, kind):
     assert np.array_equal(read, vectors.astype(np.float16))
     assert read[0, 1] == 65504
     vectors = np.array([[3.4e38, -3.4e38, 1], [1e-45, 0, -1e-44], [0, 0, 0], [7e4, 1, 2]], "f4")
-    model = imported(importer, importer.file(build(kind, WORDS, vectors)), *INT8)
+    model = importer.model(build(kind, WORDS, vectors), *INT8)
     assert_quantized(model.rows, vectors)
     assert model.manifest.dtype == "int8"
     assert np.isfinite(ask_one(model, "zebra okapi").arrays["contextual"]).all()
-
-
-def assert_quantized(rows, vectors):
-    """Check that rows are vectors, quantized, to the last bit."""
-    right = quantize(vectors)
-    assert rows.integers.tobytes() == right.integers.tobytes()
-    assert rows.scales.tobytes() == right.scales.tobytes()
-
-
-@pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_the_ngrams_of_fasttext_are_quantized(importer):
-    file = GENSIM_DATA / "lee_fasttext_new.bin"
-    right, model = facebook(file), imported(importer, file, *INT8)
-    assert_quantized(model.rows, right.vectors)
-    assert_quantized(model.subwords.table, right.vectors_ngrams)
 
 
 def test_the_closed_form_is_that_of_the_rounded_vectors(importer):
     """A float32 import of the exported model has the same weights and results."""
     words = [f"gnu{number}" for number in range(500)]
     vectors = np.random.default_rng(5).standard_normal((500, 11)).astype(np.float32)
-    small = imported(importer, importer.file(rows(words, vectors)), *INT8, "--sorted")
+    small = importer.model(rows(words, vectors), *INT8, "--sorted")
     out = importer.place / "exported.txt"
     export_word2vec(small, out)
-    wide = imported(importer, out, "--sorted")
+    wide = importer.model(out, "--sorted")
     files = [model.manifest.files["attention.safetensors"] for model in (small, wide)]
     assert files[0] == files[1]
     assert wide.manifest.dtype == "float32"
@@ -102,53 +79,40 @@ def test_a_first_word_like_a_signature_is_not_mistaken_for_another_format(import
     assert importer.read(rows(words))[0] == words
 
 
-@pytest.mark.parametrize("letters", range(1, 15, 3))
-def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
-    """The word shifts the numbers, each of which has fourteen bytes with its space."""
-    content = row("x" * letters, b" ".join([b"1.2345678e-30"] * 30_000))
-    _, vectors = importer.read(content)
-    assert vectors.shape == (1, 30_000)
-    assert (vectors == np.float32(1.2345678e-30)).all()
+OTHERS = [
+    ("glove", text(), f"Line 1 has 1 value, but most lines have 3. {TEXT}"),
+    ("glove", binary(), BINARY),
+    ("glove", fasttext(), FASTTEXT),
+    ("word2vec-text", rows(), f"{NO_HEADER} {GLOVE}"),
+    ("word2vec-text", binary(), BINARY),
+    ("word2vec-binary", rows(), f"{NO_HEADER} {GLOVE}"),
+    ("word2vec-binary", text(), TEXT),
+    ("fasttext", rows(), GLOVE),
+    ("fasttext", binary(), BINARY),
+    # The format is right, or cannot be detected.
+    ("word2vec-text", text(header=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
+    ("glove", b"gnu\n", UNKNOWN),
+]
 
 
-@pytest.mark.parametrize(
-    ("declared", "content", "message"),
-    [
-        ("glove", text(), f"Line 1 has 1 value, but most lines have 3. {TEXT}"),
-        ("glove", binary(), BINARY),
-        ("glove", fasttext(), FASTTEXT),
-        ("word2vec-text", rows(), f"{NO_HEADER} {GLOVE}"),
-        ("word2vec-text", binary(), BINARY),
-        ("word2vec-binary", rows(), f"{NO_HEADER} {GLOVE}"),
-        ("word2vec-binary", text(), TEXT),
-        ("fasttext", rows(), GLOVE),
-        ("fasttext", binary(), BINARY),
-        # The format is right, or cannot be detected.
-        (
-            "word2vec-text",
-            text(header=b"5 3"),
-            "Line 1 declares 5 words, but the file ends after 4.",
-        ),
-        ("glove", b"gnu\n", UNKNOWN),
-    ],
-)
+@pytest.mark.parametrize(("declared", "content", "message"), OTHERS)
 def test_a_file_of_another_format_than_declared_is_rejected(importer, declared, content, message):
     assert importer.refusal(content, "--format", declared).endswith(message)
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("glove.6B.50d.txt", "glove.6B.50d"),
-        ("vectors.W2V.XZ", "vectors"),
-        ("plain", "plain"),
-        ("x" * 64 + ".txt.bz2", "x" * 64),
-    ],
-)
-def test_the_name_of_a_model_is_that_of_its_file_without_the_endings(importer, file, name):
+NAMES = {
+    "glove.6B.50d.txt": "glove.6B.50d",
+    "vectors.W2V.XZ": "vectors",
+    "plain": "plain",
+    "x" * 64 + ".txt.bz2": "x" * 64,
+}
+
+
+@pytest.mark.parametrize("file", NAMES)
+def test_the_name_of_a_model_is_that_of_its_file_without_the_endings(importer, file):
     done = importer.run(importer.file(rows(), file))
-    assert (done.code, done.out.split("  ")[0]) == (0, name)
-    assert [path.name for path in importer.models.iterdir()] == [name]
+    assert (done.code, done.out.split("  ")[0]) == (0, NAMES[file])
+    assert [path.name for path in importer.models.iterdir()] == [NAMES[file]]
 
 
 @pytest.mark.parametrize("kind", ROW_FORMATS)
@@ -162,16 +126,9 @@ def test_words_are_decoded_with_the_given_encoding(importer, kind):
 def test_a_file_name_may_be_undecodable_bytes(importer):
     path = importer.place / b"gnu\xff.txt".decode("utf-8", "surrogateescape")
     path.write_bytes(rows())
-    assert importer.read(path)[0] == list(WORDS)
-    manifest = json.loads((importer.models / "good" / "manifest.json").read_text("utf-8"))
-    assert manifest["source"] == "gnu?.txt"
-
-
-def test_a_file_with_a_few_capitals_among_many_words_is_in_lower_case():
-    lower = [f"w{n}" for n in range(99)]
-    assert is_cased(["Apple", *lower]) and is_cased(["Apple"]) and is_cased(["a", "ÉTÉ"])
-    assert not is_cased(["Apple", *lower, "x"])
-    assert not is_cased(["a", "1", "—", "été", "ß"])
+    model = importer.model(path)
+    assert words_of(model) == list(WORDS)
+    assert model.manifest.source == "gnu?.txt"
 
 
 @pytest.mark.parametrize("kind", ["glove", "word2vec-binary"])

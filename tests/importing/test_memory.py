@@ -11,8 +11,8 @@ import polyseme
 import polyseme.errors
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.texts import TextSample
+from tests.importing.test_fitted_subwords import STEMS
 
-STEMS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
 WORDS = [stem + ending for ending in ("", "s") for stem in STEMS]
 TEXTS = [f"{a} {b} {c}" for a, b, c in zip(WORDS, WORDS[3:], WORDS[50:], strict=False)]
 
@@ -41,30 +41,29 @@ def content(folder):
     return files, manifest
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"dtype": "int8"},
+def assert_same_model(vectors, file, folder, arguments, options):
+    """Check that vectors in memory give the files that an import of their file gives."""
+    saved = polyseme.from_vectors(vectors, **arguments).save("own", models_dir=folder / "saved")
+    import_vectors(file, folder / "own", ImportOptions(**options))
+    assert content(saved) == content(folder / "own")
+
+
+SAME = {
+    "default": ({}, {}),
+    "int8": ({"dtype": "int8"}, {"dtype": "int8"}),
+    "plain": (
         {"weights": False, "subwords": False, "dtype": "float16", "by_frequency": True},
-        {"texts": TEXTS, "limit": 1100},
-    ],
-    ids=["default", "int8", "plain", "texts"],
-)
-def test_a_saved_model_has_the_bits_of_the_imported_file(file, tmp_path, options):
+        {"attention": False, "subwords": False, "dtype": "float16", "sorted": True},
+    ),
+    "texts": ({"texts": TEXTS, "limit": 1100}, {"texts": TextSample.of(TEXTS), "limit": 1100}),
+}
+"""Arguments of `from_vectors`, and the options of an import."""
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_a_saved_model_has_the_bits_of_the_imported_file(file, tmp_path, case):
     keyed = KeyedVectors.load_word2vec_format(file, binary=True)
-    model = polyseme.from_vectors(keyed, **options)
-    saved = model.save("own", models_dir=tmp_path / "saved")
-    same = {
-        "dtype": options.get("dtype", "float32"),
-        "attention": options.get("weights") is not False,
-        "subwords": options.get("subwords"),
-        "texts": TextSample.of(options["texts"]) if "texts" in options else None,
-        "limit": options.get("limit"),
-        "sorted": options.get("by_frequency"),
-    }
-    import_vectors(file, tmp_path / "own", ImportOptions(**same))
-    assert content(saved) == content(tmp_path / "own")
+    assert_same_model(keyed, file, tmp_path, *SAME[case])
 
 
 def test_fasttext_vectors_in_memory_are_those_of_their_file(tmp_path):
@@ -73,9 +72,7 @@ def test_fasttext_vectors_in_memory_are_those_of_their_file(tmp_path):
     trained = FastText(corpus, **settings, min_n=2, max_n=4, workers=1)
     save_facebook_model(trained, str(tmp_path / "words.bin"))
     keyed = load_facebook_vectors(str(tmp_path / "words.bin"))
-    saved = polyseme.from_vectors(keyed).save("own", models_dir=tmp_path / "saved")
-    import_vectors(tmp_path / "words.bin", tmp_path / "own", ImportOptions())
-    assert content(saved) == content(tmp_path / "own")
+    assert_same_model(keyed, tmp_path / "words.bin", tmp_path, {}, {})
 
 
 def test_vectors_without_counts_give_the_same_model_in_any_form(file, vectors, tmp_path):
@@ -95,41 +92,41 @@ def test_vectors_without_counts_give_the_same_model_in_any_form(file, vectors, t
     assert np.argmin(counted) == len(WORDS) - 1  # the most frequent word
 
 
-@pytest.mark.parametrize(
-    ("vectors", "words", "error", "sentence"),
-    [
-        ({"a": [1, 2], "b": [1]}, None, ValueError, "different lengths"),
-        ({"a": [1, 2], 5: [1, 2]}, None, TypeError, "Word 1 is not a string"),
-        ({}, None, ValueError, "no words"),
-        ({"a": [1, 1e300]}, None, ValueError, "not finite"),
-        ({"a\n": [1]}, None, ValueError, "Word 0 is empty, too long or has a line feed"),
-        ({" ": [1]}, None, ValueError, "Word 0 is empty"),
-        ({"\ud800": [1]}, None, ValueError, "not valid Unicode"),
-        ({"a" * 4097: [1]}, None, ValueError, "Word 0 is empty, too long"),
-        ([1, 2], ["a", "b"], ValueError, "two-dimensional"),
-        ([[1, 2]], ["a", "b"], ValueError, "1 vectors need as many words, not 2"),
-        ([[1, 2], [3, 4]], ["a", "a"], ValueError, "Word 1 repeats word 0"),
-        ([["x"]], ["a"], ValueError, "two-dimensional array of numbers"),
-        (np.ones((2, 3)), None, TypeError, "together with words"),
-    ],
-)
+INVALID = [
+    ({"a": [1, 2], "b": [1]}, None, ValueError, "different lengths"),
+    ({"a": [1, 2], 5: [1, 2]}, None, TypeError, "Word 1 is not a string"),
+    ({}, None, ValueError, "no words"),
+    ({"a": [1, 1e300]}, None, ValueError, "not finite"),
+    ({"a\n": [1]}, None, ValueError, "Word 0 is empty, too long or has a line feed"),
+    ({" ": [1]}, None, ValueError, "Word 0 is empty"),
+    ({"\ud800": [1]}, None, ValueError, "not valid Unicode"),
+    ({"a" * 4097: [1]}, None, ValueError, "Word 0 is empty, too long"),
+    ([1, 2], ["a", "b"], ValueError, "two-dimensional"),
+    ([[1, 2]], ["a", "b"], ValueError, "1 vectors need as many words, not 2"),
+    ([[1, 2], [3, 4]], ["a", "a"], ValueError, "Word 1 repeats word 0"),
+    ([["x"]], ["a"], ValueError, "two-dimensional array of numbers"),
+    (np.ones((2, 3)), None, TypeError, "together with words"),
+]
+
+
+@pytest.mark.parametrize(("vectors", "words", "error", "sentence"), INVALID)
 def test_words_and_vectors_that_no_model_has_are_rejected(vectors, words, error, sentence):
     with pytest.raises(error, match=sentence):
         polyseme.from_vectors(vectors, words)
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"name": "../up"}, "A model's name has at most 64 letters"),
-        ({"subwords": True}, "at least 1,000 words"),
-        ({"texts": ["nothing of it"]}, "The texts have no word"),
-        ({"weights": __file__}, "safetensors"),
-    ],
-)
-def test_options_that_cannot_be_used_are_rejected(options, sentence):
+UNFIT = {
+    "A model's name has at most 64 letters": {"name": "../up"},
+    "at least 1,000 words": {"subwords": True},
+    "The texts have no word": {"texts": ["nothing of it"]},
+    "safetensors": {"weights": __file__},
+}
+
+
+@pytest.mark.parametrize("sentence", UNFIT)
+def test_options_that_cannot_be_used_are_rejected(sentence):
     with pytest.raises(ValueError, match=sentence) as caught:
-        polyseme.from_vectors({"a": [1, 2], "b": [3, 4]}, **options)
+        polyseme.from_vectors({"a": [1, 2], "b": [3, 4]}, **UNFIT[sentence])
     assert "--" not in str(caught.value)
 
 

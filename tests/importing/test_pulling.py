@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from functools import partial
 from threading import Timer
 
 import pytest
@@ -19,8 +20,8 @@ from polyseme.progress import SILENT
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import free_port
 from tests.importing import files
-from tests.importing.comparison import assert_same
-from tests.importing.conftest import run
+from tests.importing.conftest import assert_same, run
+from tests.signals import handler_of
 
 NAME = "glove-tiny-3"
 LICENCE = "https://opendatacommons.org/licenses/pddl/"
@@ -33,8 +34,8 @@ class Mirror:
     def __init__(self, folder):
         self.address, self.folder = "", folder
         self.files, self.requests = {}, Counter()
-        self.responses = {}
-        """how the response to a path ends otherwise"""
+        self.cut, self.endless = set(), set()
+        """paths whose response ends early or never"""
         self.put()
 
     def put(self, name=NAME, kind="models", **changes):
@@ -67,13 +68,13 @@ class Mirror:
     def __call__(self, request):
         """Respond to a request."""
         self.requests[request.path] += 1
-        content = self.files.get(request.path)
-        if content is None:
+        path = request.path
+        if path not in self.files:
             return ScriptedResponse(404)
-        response = self.responses.get(request.path, {})
-        if "endless" in response:  # the interruption comes while the body is read
+        if path in self.endless:  # the interruption comes while the body is read
             Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return ScriptedResponse(body=content, **response)
+        body, cut, endless = self.files[path], path in self.cut, path in self.endless
+        return ScriptedResponse(body=body, cut=cut, endless=endless)
 
     def download(self, name=NAME):
         """Download vectors; return the content of the file and its facts."""
@@ -150,13 +151,10 @@ def test_an_invalid_licence_is_unknown(mirror, licence):
 
 def test_an_interrupted_download_leaves_nothing(mirror):
     """The server interrupts this process, and never ends its response."""
-    mirror.responses[DATA] = {"endless": True}
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of pytest ignore it
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            mirror.download()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    mirror.endless.add(DATA)
+    # Workers of pytest ignore the signal.
+    with handler_of(signal.SIGINT, signal.default_int_handler), pytest.raises(KeyboardInterrupt):
+        mirror.download()
     assert [path.name for path in mirror.folder.iterdir()] == ["information.json"]
 
 
@@ -172,24 +170,17 @@ def wrong_part(mirror):
     mirror.files[f"{DATA}_01"] += b"\0"
 
 
-def cut(path):
-    return lambda mirror: mirror.responses.update({path: {"cut": True}})
-
-
 def index(content):
     return lambda mirror: mirror.files.update({INDEX: content})
 
 
-def entry(**changes):
-    return lambda mirror: mirror.put(**changes)
-
-
+entry = partial(partial, Mirror.put)
 FAILURES = {
     "wrong checksum": (entry(checksum="0" * 32), CHECKSUM),
     "wrong checksum of a part": (wrong_part, CHECKSUM),
     "no file": (lambda mirror: mirror.files.pop(DATA), ABSENT),
-    "cut download": (cut(DATA), INCOMPLETE),
-    "cut index": (cut(INDEX), INCOMPLETE),
+    "cut download": (lambda mirror: mirror.cut.add(DATA), INCOMPLETE),
+    "cut index": (lambda mirror: mirror.cut.add(INDEX), INCOMPLETE),
     "index that is not JSON": (index(b"<!doctype html><title>Welcome</title>"), NO_INDEX),
     "index without corpora": (index(b'{"models": {}}'), NO_INDEX),
     "index of names alone": (index(b'{"corpora": {}, "models": ["%b"]}' % NAME.encode()), NO_INDEX),
@@ -210,7 +201,7 @@ def test_a_failure_is_reported_in_one_sentence_and_leaves_nothing(mirror, case):
     prepare(mirror)
     assert mirror.problem() == sentence
     # Afterwards, the same command succeeds.
-    mirror.responses.clear()
+    mirror.cut.clear()
     mirror.files.clear()
     mirror.put()
     mirror.download()

@@ -1,20 +1,58 @@
-"""`--texts`: what texts tell about the words of an import or of a model."""
+"""`--texts`: samples of texts, and what they tell about the words of an import or of a model."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polyseme.importing import texts
-from polyseme.importing.texts import TextSample, count_words
+from polyseme.importing.texts import StratifiedSample, TextSample, count_words
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress
 from tests.importing import files
-from tests.importing.conftest import run
+from tests.importing.conftest import assert_word_bias, run
 
 pytest.importorskip("pyarrow")
 
 LINES = ["the fire", "the the Zebra", "unknown"]
+
+
+def test_the_strata_of_a_sample_have_the_same_share():
+    sample = StratifiedSample(100)
+    for form, count in (("Bank", 10_000), ("bank", 300), ("BANK", 20)):
+        for i in range(count):
+            sample.add(form, f"{form} {i}")
+    texts = sample.texts()
+    assert Counter(text.split()[0] for text in texts) == {"BANK": 20, "bank": 40, "Bank": 40}
+    assert sample.total == 10_320 and len({*texts}) == 100
+    # Late texts are as likely as early ones.
+    late = [text for text in texts if text.startswith("Bank") and int(text.split()[1]) >= 5000]
+    assert 8 < len(late) < 32
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=60), st.integers(1, 20), st.integers(0, 9))
+def test_texts_in_another_order_give_the_same_sample(texts, size, seed):
+    shuffled = np.random.default_rng(seed).permutation(texts).tolist()
+    drawn = []
+    for order in (texts, shuffled):
+        sample = StratifiedSample(size)
+        for text in order:
+            sample.add("Bank" if text < "c" else "bank", text)
+        drawn.append(Counter(sample.texts()))
+    assert drawn[0] == drawn[1] and drawn[0].total() == min(size, len(texts))
+
+
+def test_a_text_with_many_copies_does_not_fill_a_sample():
+    sample = StratifiedSample(100)
+    for number in range(3000):
+        for text in (str(number), f"copy {number % 60}"):
+            sample.add("bank", text)
+    counts = Counter(sample.texts())
+    assert max(counts.values()) < 25 and counts.total() == 100
+    assert any(text.startswith("copy") for text in counts)
 
 
 def test_words_are_counted_for_the_entry_that_is_used_for_them():
@@ -52,61 +90,51 @@ def test_a_long_text_is_divided_between_words(monkeypatch):
     assert TextSample.of([["a", "b", "c"], [], ["", " "]]).texts == [["a", "b"], ["c"]]
 
 
-@pytest.fixture
-def corpus(tmp_path):
-    return write_corpus(tmp_path / "corpus.jsonl", LINES)
-
-
-def write_corpus(path, texts, column="text"):
+def write_corpus(folder, texts=LINES, column="text"):
+    path = folder / "corpus.jsonl"
     path.write_text("".join(json.dumps({column: text}) + "\n" for text in texts))
     return path
 
 
 WORDS = ["zebra", "fire", "the"]
 CONTENT = files.rows(WORDS, np.array([[1, 2, 3], [2, 0, 1], [0, 1, 1]], np.float32))
-COUNTS = np.array([1, 1, 3])
 
 
 def assert_counted(model):
-    p = COUNTS / COUNTS.sum()
-    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-5)
+    assert_word_bias(model, [1, 1, 3])
     assert model.manifest.training["informativeness"] == "counts in texts"
     facts = {"files": ["corpus.jsonl"], "texts": 3, "sample": 3}
     assert model.manifest.training["texts"] == facts
 
 
 def test_texts_give_the_frequencies_of_an_unsorted_file(importer, tmp_path):
-    lists = [line.split() for line in LINES]
-    corpus = write_corpus(tmp_path / "corpus.jsonl", lists, "body")
-    done = importer.run(CONTENT, "--name", "made", "--texts", corpus, "--column", "body")
+    corpus = write_corpus(tmp_path, [line.split() for line in LINES], "body")
+    model = importer.model(CONTENT, "--texts", corpus, "--column", "body")
+    assert "Warning" not in str(importer.progress)
+    assert_counted(model)
+
+
+def tune(importer, corpus):
+    """Tune the model `made` to texts."""
+    done = run("models", "tune", "made", "--texts", corpus, "--models-dir", importer.models)
     assert done.code == 0, done.err
-    assert "Warning" not in done.err
-    assert_counted(read_model(importer.models / "made"))
+    return read_model(importer.models / "made")
 
 
-def tune(importer, name, corpus):
-    """Tune a model to texts; return the model before and after."""
-    before = read_model(importer.models / name)
-    done = run("models", "tune", name, "--texts", corpus, "--models-dir", importer.models)
-    assert done.code == 0, done.err
-    return before, read_model(importer.models / name)
-
-
-def test_a_model_is_tuned_to_texts(importer, corpus):
-    importer.run(CONTENT, "--name", "made")
-    before, tuned = tune(importer, "made", corpus)
+def test_a_model_is_tuned_to_texts(importer, tmp_path):
+    corpus, before = write_corpus(tmp_path), importer.model(CONTENT)
+    tuned = tune(importer, corpus)
     assert_counted(tuned)
     assert np.array_equal(tuned.vectors, before.vectors)
     assert tuned.manifest.source == before.manifest.source
     # The same weights as those of an import with texts.
-    importer.run(CONTENT, "--name", "other", "--texts", corpus)
-    other = read_model(importer.models / "other")
+    other = importer.model(CONTENT, "--texts", corpus, name="other")
     assert np.array_equal(other.layers[0].key.weight, tuned.layers[0].key.weight)
     assert np.array_equal(other.whitening.weight, tuned.whitening.weight)
     assert not np.array_equal(other.whitening.weight, before.whitening.weight)
     # Parameter-free attention remains.
-    importer.run(CONTENT, "--name", "free", "--no-weights")
-    _, free = tune(importer, "free", corpus)
+    importer.model(CONTENT, "--no-weights")
+    free = tune(importer, corpus)
     assert free.word_bias is None and free.layers[0].value.weight is None
     assert free.manifest.training["attention"] == "parameter-free"
 
@@ -127,7 +155,8 @@ def test_texts_that_tell_nothing_are_rejected(importer, tmp_path, content, messa
     assert not any(importer.models.iterdir())
 
 
-def test_the_bundled_model_is_not_tuned(corpus, importer):
-    done = run("models", "tune", "wiki-en", "--texts", corpus, "--models-dir", importer.models)
+def test_the_bundled_model_is_not_tuned(tmp_path):
+    corpus = write_corpus(tmp_path)
+    done = run("models", "tune", "wiki-en", "--texts", corpus, "--models-dir", tmp_path)
     assert done.code == 1
     assert "cannot be tuned" in done.err

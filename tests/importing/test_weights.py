@@ -10,11 +10,10 @@ from safetensors.numpy import save_file
 import polyseme
 from polyseme.importing.options import ImportProblem
 from polyseme.importing.weights import read_weights
-from polyseme.models.reader import read_model
-from polyseme.operations.options import Part
 from tests.conftest import ROOT
 from tests.importing import files
-from tests.importing.test_attention import ORDERED, rank_biases
+from tests.importing.conftest import assert_word_bias
+from tests.importing.test_attention import ORDERED, zipf
 from tests.operations.calls import ask_one
 from tests.tiny import VECTORS, WORDS, normal
 
@@ -62,17 +61,14 @@ def problem(folder, tensors, metadata=None):
     return str(caught.value)
 
 
-def import_weights(importer, vectors, tensors, *options, metadata=None):
-    """Import with weights and read the model."""
-    given = save(importer.place, tensors, metadata)
-    done = importer.run(vectors, "--weights", given, "--replace", "--name", "weighted", *options)
-    assert (done.code, "Traceback" in done.err) == (0, False), done.err
-    return read_model(importer.models / "weighted")
+def import_weights(importer, vectors, tensors, *options):
+    """Import with weights and return the model."""
+    return importer.model(vectors, "--weights", save(importer.place, tensors), *options)
 
 
 def arrays(model):
-    include: tuple[Part, ...] = ("static", "contextual", "attention")
-    return ask_one(model, TEXT, include=[*include], case="exact").arrays
+    include = ["static", "contextual", "attention"]
+    return ask_one(model, TEXT, include=include, case="exact").arrays
 
 
 def attention(x, weights, heads, biases):
@@ -142,12 +138,11 @@ def test_bundled_weights_are_selected_by_their_name(importer):
     name = "word2vec-google-news-300"
     table = normal(RNG, len(WORDS), 300)
     file = importer.file(files.rows(WORDS, table), "wide.txt")
-    done = importer.run(file, "--name", "named", "--sorted", "--weights", name)
-    assert done.code == 0, done.err
+    named = importer.model(file, "--sorted", "--weights", name)
     path = ROOT / f"models/weights/{name}.safetensors"
     by_path = polyseme.from_vectors(table, WORDS, by_frequency=True, weights=path)
     by_name = polyseme.from_vectors(table, WORDS, by_frequency=True, weights=name)
-    models = by_path.model, by_name.model, read_model(importer.models / "named")
+    models = by_path.model, by_name.model, named
     assert len({model.manifest.files["attention.safetensors"].sha256 for model in models}) == 1
     assert importer.run(file, "--weights", "absent").code == 2
 
@@ -187,21 +182,6 @@ def test_the_metadata_may_describe_each_layer(tmp_path):
     assert (second.norm, second.residual.kind) == ("before", "add")
     assert second.attention_norm.epsilon == 0.001
     assert np.array_equal(weights.word_bias, tensors["word_bias"])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--weights", __file__, "--no-weights"), "Give --weights or --no-weights, not both."),
-        (("--heads", "2"), "--heads and --convention require --weights"),
-        (("--convention", "column"), "--heads and --convention require --weights"),
-    ],
-)
-def test_options_that_contradict_each_other_are_usage_errors(importer, vectors, options, message):
-    done = importer.run(vectors, *options)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err
-    assert not any(importer.models.iterdir())
 
 
 KNOWN = (
@@ -303,26 +283,19 @@ def glove(words):
     return files.rows(words, normal(RNG, len(words), D))
 
 
-def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
+def test_a_missing_word_bias_comes_from_ranks_or_counts(importer):
     """For two words p is proportional to 1/3.7 and 1/4.7: 47/84 and 37/84."""
-    given = importer.file(glove(("gnu", "emu")), "two.txt")
-    two = import_weights(importer, given, {"query": SQUARE}, "--sorted", metadata=WITH_WORD_BIAS)
-    right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
-    np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
-    given, options = importer.file(glove(ORDERED), "sorted.txt"), ("--limit", 800)
-    weights = {"query": SQUARE}
-    model = import_weights(importer, given, weights, *options, metadata=WITH_WORD_BIAS)
-    np.testing.assert_allclose(model.word_bias, rank_biases(800), rtol=1e-5)
-    assert model.manifest.training["informativeness"] == "rank in the file"
-
-
-def test_a_missing_word_bias_comes_from_counts_if_present(importer):
-    weights = {"query": normal(RNG, 3, 3)}
-    given = importer.file(files.fasttext(counts=[5, 1, 300, 2]), "counted.bin")
-    model = import_weights(importer, given, weights, metadata=WITH_WORD_BIAS)
-    p = np.array([5, 1, 300, 2]) / 308
-    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
-    assert model.manifest.training["informativeness"] == "counts in the file"
+    counts, table, ngrams = [5, 1, 300, 2], normal(RNG, 4, D), normal(RNG, 2, D)
+    counted = files.fasttext(files.WORDS, table, ngrams, counts=counts)
+    for content, options, frequencies, origin in (
+        (glove(("gnu", "emu")), ["--sorted"], [47, 37], "rank in the file"),
+        (glove(ORDERED), ["--limit", 800], zipf(800), "rank in the file"),
+        (counted, [], counts, "counts in the file"),
+    ):
+        given = save(importer.place, {"query": SQUARE}, WITH_WORD_BIAS)
+        model = importer.model(content, "--weights", given, *options)
+        assert_word_bias(model, frequencies)
+        assert model.manifest.training["informativeness"] == origin
 
 
 def test_a_missing_word_bias_is_not_derived_from_an_unsorted_file(importer):

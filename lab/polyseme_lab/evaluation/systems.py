@@ -13,7 +13,8 @@ from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
 from polyseme.errors import CommandError, install_command
-from polyseme.importing.weights import in_closed_form, sorted_by_frequency
+from polyseme.importing.weights import in_closed_form
+from polyseme.importing.words import sorted_by_frequency
 from polyseme.models.model import Model
 from polyseme.operations.encode import stacks
 from polyseme.progress import SILENT, Progress

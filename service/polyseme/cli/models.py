@@ -24,10 +24,9 @@ from polyseme.cli.options import (
 )
 from polyseme.errors import CommandError, ModelFolderError, counted
 from polyseme.importing.download import download_vectors
-from polyseme.importing.importer import check_destination, check_name, import_vectors
+from polyseme.importing.importer import READERS, check_destination, check_name, import_vectors
 from polyseme.importing.importer import tune as tune_model
 from polyseme.importing.options import Convention, ImportOptions, ImportProblem
-from polyseme.importing.readers.base import READERS
 from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import weights_file
 from polyseme.models.manifest import Manifest, TableDtype
@@ -264,7 +263,7 @@ _import_options = with_options(
 
 @models.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@choice_option("--format", sorted(READERS), None, "Format of the file; by default detected.")
+@choice_option("--format", tuple(READERS), None, "Format of the file; by default detected.")
 @click.option("--name", help="The model's name; by default the file's name without extensions.")
 @click.option("--member", help="File to read in a .zip with several files.")
 @_import_options

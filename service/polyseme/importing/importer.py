@@ -1,23 +1,33 @@
-"""Import a file of pretrained vectors as a model folder."""
+"""Import pretrained vectors, of a file or in memory, as a model."""
 
 import hashlib
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from polyseme.engine.arrays import Floats
 from polyseme.engine.quantization import Rows
-from polyseme.engine.subwords import MIN_WORDS
+from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.errors import counted
 from polyseme.importing.closed_form import informativeness, sentence_whitening
+from polyseme.importing.fasttext import FastTextReader
 from polyseme.importing.files import VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.importing.readers import detect_format, open_reader
-from polyseme.importing.readers.base import VectorTable
+from polyseme.importing.readers import (
+    HEADER,
+    MAX_WORD_BYTES,
+    Reader,
+    VectorTable,
+    as_utf8,
+    convert,
+)
 from polyseme.importing.subwords import fit_subwords
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
@@ -28,12 +38,18 @@ from polyseme.importing.weights import (
     in_closed_form,
     read_weights,
     relative_frequencies,
-    sorted_by_frequency,
 )
-from polyseme.importing.words import find_language, find_tag, strip_tags
-from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Manifest
+from polyseme.importing.word2vec import BinaryReader, GloveReader, TextReader
+from polyseme.importing.words import (
+    find_language,
+    find_tag,
+    is_cased,
+    sorted_by_frequency,
+    strip_tags,
+)
+from polyseme.models.manifest import MANIFEST, MAX_WIDTH, NAME_PATTERN, Manifest
 from polyseme.models.model import Model
-from polyseme.models.reader import bundled_models
+from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import file_version, find_models
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model
@@ -41,6 +57,13 @@ from polyseme.progress import SILENT, Progress
 from polyseme.senses.fit import fit_senses
 from polyseme.senses.occurrences import RANDOM_SENTENCES, estimate_projection
 
+READERS: dict[str, type[Reader]] = {
+    "fasttext": FastTextReader,
+    "glove": GloveReader,
+    "word2vec-binary": BinaryReader,
+    "word2vec-text": TextReader,
+}
+"""The formats and their readers, of which one at most recognizes a file."""
 _UNSORTED = (
     "Warning: the words are not sorted by frequency, so all words are treated as equally"
     " informative, which separates senses less well; --sorted overrides this test."
@@ -100,6 +123,29 @@ def import_vectors(
     return write_table(table, folder, replace(options, facts=source), progress, file=training)
 
 
+def open_reader(file: VectorFile, options: ImportOptions) -> tuple[str, Reader]:
+    """Return the format of a file, declared or detected, and its reader.
+
+    A file of an unknown format has a reader of text, which rejects it with the reason.
+    """
+    head = file.head()
+    format_ = options.format or detect_format(head, options)
+    if format_ is None:
+        even, odd = (bool(head[start:200:2].strip(b"\0")) for start in (0, 1))
+        if even != odd and len(head) > 3:
+            problem = "The file is UTF-16 or UTF-32 without a byte order mark."
+            raise ImportProblem(problem, "encoding")
+        format_ = "word2vec-text" if HEADER.match(as_utf8(head, options)) else "glove"
+    return format_, READERS[format_](file, options, head)
+
+
+def detect_format(head: bytes, options: ImportOptions) -> str | None:
+    """Detect a format by the first bytes of a file; return None for an unknown format."""
+    text = as_utf8(head, options)
+    formats = (name for name, reader in READERS.items() if reader.recognizes(head, text))
+    return next(formats, None)
+
+
 def _stripped(table: VectorTable, patterns: Sequence[str]) -> VectorTable:
     """Remove the matches of patterns from the words; of equal ones, one remains."""
     indices = strip_tags(table.words, patterns, table.counts)
@@ -107,6 +153,90 @@ def _stripped(table: VectorTable, patterns: Sequence[str]) -> VectorTable:
         raise ImportProblem("The pattern matches no word.", "strip")
     words = sorted(indices, key=indices.__getitem__)
     return table.select(np.array(sorted(indices.values())), words)
+
+
+def model_of_vectors(
+    vectors: Any,
+    words: Iterable[str] | None,
+    options: ImportOptions,
+    name: str,
+    progress: Progress = SILENT,
+) -> Model:
+    """Return the model that an import of the same vectors gives.
+
+    Its arrays are mapped from files that have no name any more. Raises TypeError or ValueError for
+    invalid words or vectors, ImportProblem or ModelFolderError for invalid options.
+    """
+    table = table_of(vectors, words, options)
+    with TemporaryDirectory(prefix="polyseme-") as folder:
+        path = Path(folder) / name
+        write_table(table, path, options, progress)
+        return read_model(path)
+
+
+def table_of(vectors: Any, words: Iterable[str] | None, options: ImportOptions) -> VectorTable:
+    """Return the words and vectors of an object of any supported type."""
+    subwords, counts = None, None
+    if words is None and hasattr(vectors, "index_to_key"):
+        words, rows = vectors.index_to_key, vectors.vectors
+        counts = getattr(vectors, "expandos", {}).get("count")
+        if counts is not None:
+            counts = np.asarray(counts, np.int64)
+            # For a file without counts, gensim counts down from the number of words.
+            if np.array_equal(counts, np.arange(len(counts), 0, -1)) or counts.min() < 1:
+                counts = None
+        if hasattr(vectors, "vectors_ngrams") and vectors.min_n <= vectors.max_n:
+            ngrams = convert(_matrix(vectors.vectors_ngrams), options.dtype)
+            subwords = Subwords(ngrams, max(vectors.min_n, 1), vectors.max_n)
+    elif words is None and isinstance(vectors, Mapping):
+        words, rows = list(vectors), list(vectors.values())
+    elif words is None:
+        raise TypeError(
+            "vectors must be gensim's KeyedVectors, or a mapping of words to vectors; give a matrix"
+            " together with words."
+        )
+    else:
+        rows = vectors
+    valid = _valid(words)[: options.limit]
+    matrix = _matrix(rows)
+    if options.limit is None and len(valid) != len(matrix):
+        raise ValueError(f"{len(matrix)} vectors need as many words, not {len(valid)}.")
+    matrix = matrix[: options.limit]
+    counts = None if counts is None else counts[: options.limit]
+    return VectorTable(valid, convert(matrix, options.dtype), counts, subwords=subwords)
+
+
+def _valid(words: Iterable[str]) -> list[str]:
+    """Return the words; raise TypeError or ValueError for those that no model can have."""
+    indices: dict[str, int] = {}
+    for i, word in enumerate(words):
+        if not isinstance(word, str):
+            raise TypeError(f"Word {i} is not a string.")
+        if not word.strip() or "\n" in word or len(word) > MAX_WORD_BYTES:
+            raise ValueError(f"Word {i} is empty, too long or has a line feed.")
+        if word in indices:
+            raise ValueError(f"Word {i} repeats word {indices[word]}.")
+        indices[word] = i
+    if not indices:
+        raise ValueError("There are no words.")
+    return list(indices)
+
+
+def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:
+    """Return finite vectors as float32 or float16. [V, d]"""
+    try:
+        matrix = np.asarray(rows)
+    except ValueError:
+        raise ValueError("The vectors have different lengths.") from None
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
+        raise ValueError("The vectors must be a two-dimensional array of numbers, [V, d].")
+    if not 1 <= matrix.shape[1] <= MAX_WIDTH:
+        raise ValueError(f"Vectors of 1 to {MAX_WIDTH} numbers are supported.")
+    with np.errstate(over="ignore"):
+        vectors: Floats = matrix.astype(np.float32, copy=False)
+    if not np.isfinite(vectors).all():
+        raise ValueError("A vector has a number that is not finite as float32.")
+    return vectors
 
 
 def write_table(
@@ -190,14 +320,6 @@ def _attention(
     frequencies, origin = relative_frequencies(len(words), counts, origin)
     facts = {**attention.facts, "informativeness": origin}
     return replace(attention, word_bias=informativeness(frequencies), facts=facts)
-
-
-def is_cased(words: Sequence[str]) -> bool:
-    """Return whether words are as written, with their capitals, rather than in lower case.
-
-    One word in a hundred has to have a capital letter, because files in lower case have a few.
-    """
-    return 100 * sum(word != word.lower() for word in words) >= len(words)
 
 
 def tune(folder: Path, sample: TextSample, model: Model, progress: Progress = SILENT) -> Manifest:

@@ -7,9 +7,8 @@ manifest.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -35,20 +34,6 @@ from polyseme.models.reader import bundled_models
 from polyseme.models.weights import WORD_BIAS, Wording, layers_from_tensors
 
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
-
-MIN_ORDERED = 500
-"""Minimum number of words with a letter that tell the order of a file."""
-_MIN_TREND, _MAX_DROP, _MAX_GROUP = 4, 2, 2000
-"""Limits in standard errors: the length must grow from the first word to the last by more, and its
-drops from one group to the next must sum to less. The errors are those of groups of up to so many
-words: in larger ones, drops by a fiftieth of a letter would be significant."""
-_MAX_CORRELATION = 0.9
-"""Maximum correlation of length and rank; a file that exceeds it is sorted by length."""
-_MAX_ORDERED = 0.5
-"""Maximum difference between the shares of the first pairs of adjacent words that rise and that
-fall in alphabetical order."""
-_FIRST_WORDS = 1000
-_GROUPS = 6
 
 _NAME = re.compile(
     r"(?:layers\.(?P<layer>\d{1,2})\.)?"
@@ -125,41 +110,6 @@ def relative_frequencies(
         return frequencies_by_rank(size), "rank in the file"
     # In a malicious file, the sum of the counts may overflow int64.
     return counts / counts.sum(dtype=np.float64), origin
-
-
-def sorted_by_frequency(words: Iterable[str]) -> bool | None:
-    """Return whether words are sorted by frequency, None if there are too few to determine this.
-
-    GloVe, Word2Vec and fastText sort by frequency, some other tools alphabetically. Frequent words
-    are short in every language (Zipf's law of abbreviation). So the length of the words that have a
-    letter correlates with the logarithm of their rank, and it does not drop from the first 1/32 of
-    them to the next 1/32, 1/16, 1/8, 1/4 and 1/2. The correlation is weak, but in 1,000 words of
-    Russian, Chinese or Japanese it is five standard errors or more.
-    """
-    spellings = [word for word in words if any(map(str.isalpha, word))]
-    n = len(spellings)
-    if n < MIN_ORDERED:
-        return None
-    _, group, counts = np.unique(list(map(len, spellings)), return_inverse=True, return_counts=True)
-    lengths = (np.cumsum(counts) - counts / 2)[group]  # as ranks: a few words are very long
-    deviation = float(lengths.std())
-    if not deviation:
-        return False
-    ranks = np.arange(n)
-    trend = np.corrcoef(np.log(ranks + 10), lengths)[0, 1] * np.sqrt(n)
-    groups = np.split(lengths, [n >> k for k in range(_GROUPS - 1, 0, -1)])
-    variances = np.array([deviation**2 / min(len(one), _MAX_GROUP) for one in groups])
-    growth = np.diff([one.mean() for one in groups]) / np.sqrt(variances[1:] + variances[:-1])
-    first = [word.casefold() for word in spellings[:_FIRST_WORDS]]
-    # A rhyming dictionary is sorted by the ends of its words.
-    for keys in (first, [word[::-1] for word in first]):
-        if abs(np.mean([(x > y) - (x < y) for x, y in pairwise(keys)])) > _MAX_ORDERED:
-            return False
-    return bool(
-        trend > _MIN_TREND
-        and np.minimum(growth, 0).sum() > -_MAX_DROP
-        and np.corrcoef(ranks, lengths)[0, 1] < _MAX_CORRELATION
-    )
 
 
 def weights_file(name: str | Path) -> Path:

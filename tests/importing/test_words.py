@@ -1,13 +1,171 @@
-"""Vocabularies whose words have tags: the import says so, and strips them on request."""
+"""What the words of a file tell: their order, case and language, and tags to strip."""
 
+import gzip
 import json
+import lzma
+import re
+from collections import Counter
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
 
-from polyseme.importing.readers.base import VectorTable
-from polyseme.importing.words import find_tag, strip_tags
-from tests.importing.files import binary, fasttext, rows
+from polyseme.importing.readers import VectorTable
+from polyseme.importing.words import (
+    MIN_ORDERED,
+    MIN_WORDS,
+    find_language,
+    find_tag,
+    is_cased,
+    sorted_by_frequency,
+    strip_tags,
+)
+from tests.importing.conftest import SHARED
+from tests.importing.files import binary, fasttext, rows, text
+
+
+def lines_of(source):
+    """The lines of a compressed file of the shared data."""
+    if not (SHARED / source).exists():
+        pytest.skip("needs the shared data (POLYSEME_TEST_DATA)")
+    with (lzma if source.endswith(".xz") else gzip).open(SHARED / source, "rt") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def shuffled(words, seed=1):
+    return [str(word) for word in np.random.default_rng(seed).permutation(words)]
+
+
+def abbreviated(count=2000, seed=1):
+    """Words whose length grows with the logarithm of their rank, with noise, as in a corpus."""
+    rng = np.random.default_rng(seed)
+    lengths = 1 + np.log2(1 + np.arange(count)) / 2 + rng.normal(0, 1, count)
+    return [f"{'x' * max(round(length), 1)}" for length in lengths]
+
+
+WORD_LISTS = (
+    "languages/words/ru_words_by_frequency.txt.xz",
+    "languages/words/zh_words_by_frequency.txt.xz",
+    "vectors/glove.6B.50d.9k.txt.gz",
+    "vectors/glove.twitter.27B.25d.12k.txt.gz",
+)
+
+
+@pytest.mark.parametrize("source", ["bundled", *WORD_LISTS])
+def test_order_of_real_files(source, bundled):
+    if source == "bundled":
+        words = [bundled.vocabulary.word(row) for row in range(20_000)]
+    else:
+        words = [line.split(" ")[0].strip() for line in lines_of(source)]
+    for count in (1000, 10_000, len(words)):
+        part = words[:count]
+        assert sorted_by_frequency(part) is True
+        for other in (
+            sorted(part, key=str.casefold, reverse=True),
+            sorted(part, key=lambda word: word[::-1]),
+            sorted(part, key=len),
+            part[::-1],
+            shuffled(part, 1),
+        ):
+            assert sorted_by_frequency(other) is False
+
+
+def test_words_that_grow_longer_are_sorted():
+    assert not any(sorted_by_frequency(shuffled(abbreviated(), seed)) for seed in range(50))
+    long = abbreviated(100_000)
+    # The second half is shorter than the first one's end by a twentieth of a letter.
+    shorter = [w[:-1] or w if i > 50_000 and i % 9 < 5 else w for i, w in enumerate(long)]
+    assert sorted_by_frequency(shorter) is True
+    assert sorted_by_frequency(long[::2] + long[1::2]) is False
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], None),
+        (abbreviated(MIN_ORDERED - 1), None),
+        (abbreviated(MIN_ORDERED), True),
+        # Numbers and punctuation are short wherever they are.
+        ([*abbreviated(), *(str(n) for n in range(1000))], True),
+        (["!"] * MIN_ORDERED, None),
+        (["same"] * 1000, False),
+        ([f"word{n:04}" for n in range(1000)], False),
+    ],
+)
+def test_the_order_of_few_words_and_of_words_of_one_length(words, expected):
+    assert sorted_by_frequency(words) is expected
+
+
+def test_a_file_with_a_few_capitals_among_many_words_is_in_lower_case():
+    lower = [f"w{n}" for n in range(99)]
+    assert is_cased(["Apple", *lower]) and is_cased(["Apple"]) and is_cased(["a", "ÉTÉ"])
+    assert not is_cased(["Apple", *lower, "x"])
+    assert not is_cased(["a", "1", "—", "été", "ß"])
+
+
+SOURCES = {
+    "ru": "words/ru_words_by_frequency.txt.xz",
+    "zh": "words/zh_words_by_frequency.txt.xz",
+    "de": "ud/de_gsd-ud-dev.conllu.xz",
+    "tr": "ud/tr_imst-ud-train.conllu.xz",
+    "ja": "ud/ja_gsd-ud-dev.conllu.xz",
+    "ar": "mclwic/dev.ar-ar.data.xz",
+    "fr": "mclwic/dev.fr-fr.data.xz",
+    "en": "mclwic/dev.en-en.data.xz",
+}
+
+
+def words_of(language):
+    """The words of a language, the most frequent ones first."""
+    lines = lines_of(f"languages/{SOURCES[language]}")
+    if SOURCES[language].startswith("words"):
+        return lines
+    if SOURCES[language].startswith("ud"):
+        words = [line.split("\t")[1] for line in lines if line[:1].isdigit()]
+    else:
+        pairs = json.loads("\n".join(lines))
+        words = re.findall(r"\w+", " ".join(pair["sentence1"] for pair in pairs))
+    return [word for word, _ in Counter(words).most_common()]
+
+
+@pytest.mark.parametrize("language", SOURCES)
+def test_no_order_and_size_of_real_words_gives_another_language(language):
+    words = words_of(language)
+    for size in (1000, 5000, len(words)):
+        part = words[:size]
+        assert find_language(part) == language
+        assert {find_language(shuffled(part)), find_language(sorted(part))} <= {language, None}
+
+
+@pytest.mark.parametrize(
+    "languages", [("ru", "en"), ("tr", "en"), ("de", "tr"), ("zh", "en"), ("de", "fr", "en")]
+)
+def test_words_of_several_languages_have_no_language(languages):
+    mixture = [w for ws in zip(*map(words_of, languages), strict=False) for w in ws]
+    for size in (1000, 5000):
+        for words in (mixture[:size], shuffled(mixture[:size]), sorted(mixture[:size])):
+            assert find_language(words) is None
+
+
+def test_few_words_numbers_and_random_letters_have_no_language():
+    assert find_language([]) is find_language(["the", "of"] * 100) is None
+    assert find_language([str(n) for n in range(1000)]) is None
+    for length in (3, 6, 9):
+        letters = np.random.default_rng(length).choice([*ascii_lowercase], (3000, length))
+        words = ["".join(word) for word in letters]
+        assert find_language(words) is None
+        assert find_language([f"{word.upper()}{i}" for i, word in enumerate(words)]) is None
+
+
+def test_the_language_of_an_import_is_told_and_can_be_given(importer):
+    words = [word.encode() for word in words_of("tr")[: MIN_WORDS + 100]]
+    content = text(words, np.eye(len(words), 5).tolist())
+    model = importer.model(content, "--sorted")
+    assert any("of the language tr;" in line for line in importer.progress)
+    assert model.manifest.languages == ["tr"] and model.vocabulary.turkic
+    other = importer.model(content, "--sorted", "--language", "az")
+    assert other.manifest.languages == ["az"]
+
 
 TAGGED = {
     "ConceptNet": ("/c/en/tea /c/en/bank /c/de/ufer", "^/c/[a-z_-]+/", "tea bank ufer"),

@@ -89,22 +89,13 @@ class VectorTable:
         return replace(self, words=words, counts=counts)
 
 
-READERS: "dict[str, type[Reader]]" = {}
-"""The readers of all formats by name."""
-
-
 class Reader(ABC):
-    """A reader of a file in the format `name` of the subclass."""
+    """A reader of a file in one format."""
 
     unit: ClassVar[str]
     """the unit of positions in the file"""
     dropped = ""
     """what the reader leaves out beside words and values"""
-
-    def __init_subclass__(cls, name: str | None = None) -> None:
-        """Register the reader of a format."""
-        if name:
-            READERS[name] = cls
 
     @classmethod
     @abstractmethod

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polyseme.engine.subwords import Subwords, ngram_hashes
 from polyseme.importing.files import Decompressed
 from polyseme.importing.options import ImportProblem
-from polyseme.importing.readers.base import (
+from polyseme.importing.readers import (
     BATCH_VALUES,
     BLOCK,
     MAX_WORD_BYTES,
@@ -45,7 +45,7 @@ class _Header(NamedTuple):
     pruned: int
 
 
-class FastTextReader(Reader, name="fasttext"):
+class FastTextReader(Reader):
     """A reader of a fastText `.bin`."""
 
     unit = "byte"
