@@ -1,7 +1,9 @@
-"""The command `polyseme`: help, usage errors, settings, and `polyseme keys`."""
+"""The command `polyseme`: help, usage errors, settings, `polyseme keys` and `polyseme serve`."""
 
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -9,14 +11,18 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from polyseme import __version__
 from polyseme.api_keys import find_key, read_key_file
 from polyseme.cli import main
 from polyseme.cli.main import polyseme as root
 from polyseme.http.app import create_app
+from polyseme.http.server import Server
+from polyseme.models import registry
 from polyseme.settings import Settings
 from tests.cli.conftest import run, run_process, without
+from tests.tiny import write_tiny
 
 
 def commands(group, path=()):
@@ -58,53 +64,44 @@ def test_commands_that_are_not_installed_say_what_to_install(polyseme, monkeypat
     assert __version__ in run("--version").stdout.decode()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["nothing"],
-        ["models", "show"],
-        ["encode", "--include", "everything", "bank"],
-        ["compare", "--word", "bank", "bank"],
-        ["compare", "--word", "a", "--word", "b", "a", "b", "c"],
-        ["compare", "--neighbors", "101", "--word", "bank", "bank", "bank"],
-        ["serve", "--api-keys=secret"],
-        ["keys", "new", "key-1"],
-        ["serve", "--port", "70000"],
-        ["serve", "--model", "../tiny"],
-    ],
-    ids=" ".join,
-)
-def test_a_usage_error_exits_with_two_and_prints_no_result(polyseme, arguments):
-    done = polyseme(*arguments)
-    assert (done.returncode, done.stdout) == (2, b"")
-    name = arguments[1] if arguments[0] == "serve" and len(arguments) == 3 else ""
-    assert f"Error: {name}" in done.stderr.decode()
-
-
 SECRET = "s3cretqx"
+USAGE_ERRORS = [
+    ("nothing", {}, ""),
+    ("models show", {}, ""),
+    ("encode --include everything bank", {}, ""),
+    ("compare --word bank bank", {}, ""),
+    ("compare --word a --word b a b c", {}, ""),
+    ("compare --neighbors 101 --word bank bank bank", {}, ""),
+    (f"serve --api-keys={SECRET}", {}, ""),
+    ("keys new key-1", {}, ""),
+    ("serve --port 70000", {"PORT": "http"}, "--port: "),
+    ("serve --port http", {"API_KEYS": SECRET}, "--port: "),
+    ("serve --model ../tiny", {}, "--model: "),
+    ("serve", {"PORT": "http"}, "POLYSEME_PORT: must be an integer"),
+    ("models list", {"MODEL": "a b"}, "POLYSEME_MODEL: must match the pattern"),
+    ("serve", {"API_KEYS_FILE": "/no/file"}, "POLYSEME_API_KEYS_FILE: must be an existing file"),
+    ("serve", {"API_KEYS_FILE": "{file}"}, "POLYSEME_API_KEYS_FILE: Line "),
+    ("serve", {"API_KEYS": " , ,"}, "POLYSEME_API_KEYS: the list has no items"),
+    *(
+        ("serve", {"RATE_LIMIT_STORAGE": url}, f"POLYSEME_RATE_LIMIT_STORAGE: {sentence}")
+        for url, sentence in {
+            f"x://{SECRET}": "the address must be memory:// or begin",
+            f"redis://x:{SECRET}/0": "this is not a valid Redis URL",
+        }.items()
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "value", "sentence"),
-    [
-        ("serve", "PORT", "http", "must be an integer"),
-        ("models list", "MODEL", "a b", "must match the pattern"),
-        ("serve", "API_KEYS_FILE", "/no/such/file", "must be an existing file"),
-        ("serve", "API_KEYS_FILE", "", "Line "),
-        ("serve", "API_KEYS", " , ,", "the list has no items"),
-        ("serve", "RATE_LIMIT_STORAGE", f"x://{SECRET}", "the address must be memory:// or begin"),
-        ("serve", "RATE_LIMIT_STORAGE", f"redis://x:{SECRET}/0", "this is not a valid Redis URL"),
-    ],
-)
-def test_a_bad_variable_is_named_and_not_shown(
-    models_dir, tmp_path, command, name, value, sentence
+@pytest.mark.parametrize(("command", "variables", "message"), USAGE_ERRORS, ids=str)
+def test_a_usage_error_exits_with_two_and_shows_no_value(
+    polyseme, tmp_path, command, variables, message
 ):
     file = tmp_path / f"keys-{SECRET}"
     file.write_text(f"alice {SECRET}\n")
-    value = value or str(file)
-    done = run(*command.split(), models_dir=models_dir, **{f"POLYSEME_{name}": value})
+    named = {f"POLYSEME_{name}": value.format(file=file) for name, value in variables.items()}
+    done = polyseme(*command.split(), **named)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert f"Error: POLYSEME_{name}: {sentence}" in done.stderr.decode()
+    assert f"Error: {message}" in done.stderr.decode()
     assert SECRET.encode() not in done.stderr
 
 
@@ -120,10 +117,6 @@ def test_a_variable_that_is_no_setting_is_warned_of(models_dir, caplog):
 
 
 def test_a_flag_wins_over_a_variable(polyseme):
-    done = polyseme("serve", "--port", "70000", POLYSEME_PORT="http")
-    assert "Error: --port: " in done.stderr.decode()
-    done = polyseme("serve", "--port", "http", POLYSEME_API_KEYS=SECRET)
-    assert SECRET.encode() not in done.stdout + done.stderr
     done = polyseme("serve", "--port", "8000", "--model", "nobody", POLYSEME_PORT="http")
     assert (done.returncode, done.stdout) == (1, b"")
 
@@ -177,3 +170,56 @@ def test_redis_without_its_package_is_an_error_that_names_the_extra():
     done = run_process("serve", python=without("redis"), **storage)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"pip install 'polyseme[redis]'" in done.stderr.splitlines()[-1]
+
+
+@pytest.fixture
+def mask():
+    """Restore the signal mask of this process after the test."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@pytest.mark.usefixtures("mask")
+def test_the_command_starts_gunicorn_without_reading_the_models(tmp_path, monkeypatch):
+    write_tiny(tmp_path / "tiny")
+    started = []
+    monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("a model was read"))
+    monkeypatch.setattr(Server, "run", lambda server: started.extend([server]))
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))  # the command replaces it
+    environment = {"POLYSEME_MODELS_DIR": str(tmp_path), "POLYSEME_MODEL": "other"}
+    arguments = ["serve", "--model", "tiny", "--port", "0", "--threads", "3"]
+    done = CliRunner(env=environment).invoke(root, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    (server,) = started
+    assert server.settings.model == "tiny"
+    assert (server.cfg.bind, server.cfg.threads) == (["127.0.0.1:0"], 3)
+
+
+def test_the_settings_are_parsed_once(tmp_path, monkeypatch):
+    write_tiny(tmp_path / "tiny")
+    settings = Settings(models_dir=tmp_path, model="tiny")
+    monkeypatch.setattr(Settings, "__init__", lambda *_, **__: pytest.fail("parsed again"))
+    service = Server(settings).wsgi().extensions["polyseme"]
+    assert service.settings is settings
+
+
+def error_of(models_dir, *flags):
+    """The only line of `polyseme serve` if it fails before gunicorn runs."""
+    done = run("serve", "--model", "tiny", *flags, models_dir=models_dir)
+    assert (done.returncode, done.stdout) == (1, b"")
+    (line,) = done.stderr.decode().splitlines()
+    return line.removeprefix("polyseme: ")
+
+
+def test_an_address_that_cannot_be_used_is_reported_in_one_sentence(models_dir, monkeypatch):
+    monkeypatch.setattr(Server, "run", lambda _: pytest.fail("gunicorn was started"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = f"Port {port} of 127.0.0.1 is in use; --port selects another one."
+        assert error_of(models_dir, "--port", port) == message
+    message = (
+        "The service cannot listen on 192.0.2.1, port 8000: Cannot assign requested address;"
+        " check --host and --port."
+    )
+    assert error_of(models_dir, "--host", "192.0.2.1") == message  # RFC 5737

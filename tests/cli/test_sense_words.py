@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from polyseme.cli import sense_words
-from polyseme.cli.sense_files import SentenceSource
-from polyseme.cli.sense_words import read_words, sample_words
+from polyseme.cli import sense_files
+from polyseme.cli.sense_files import SentenceSource, read_words, sample_words
 from polyseme.errors import CommandError
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
@@ -31,7 +30,7 @@ def _in_this_process(monkeypatch):
         for item in items:
             on_result(item, function(item))
 
-    monkeypatch.setattr(sense_words, "run_in_processes", inline)
+    monkeypatch.setattr(sense_files, "run_in_processes", inline)
 
 
 def words_in(tmp_path, *words):
@@ -85,7 +84,7 @@ def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
 
 
 def test_a_name_of_a_file_is_safe():
-    names = [sense_words._file_name(word) for word in ("a/b", "..", "x" * 300, "x" * 301, "Bär")]
+    names = [sense_files._file_name(word) for word in ("a/b", "..", "x" * 300, "x" * 301, "Bär")]
     assert not any("/" in name for name in names)
     assert len({*names}) == 5 and max(map(len, names)) < 255
 

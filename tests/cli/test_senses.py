@@ -13,8 +13,7 @@ from pyarrow import csv
 
 import polyseme
 from polyseme import progress
-from polyseme.cli.sense_files import SentenceSource, similar_forms, tag_sentences
-from polyseme.cli.sense_words import sample_words
+from polyseme.cli.sense_files import SentenceSource, sample_words, similar_forms, tag_sentences
 from polyseme.cli.senses import _picture
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms

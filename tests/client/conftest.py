@@ -1,6 +1,8 @@
 """A small model, in this process and behind a real service with low limits."""
 
 import asyncio
+import dataclasses
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -35,19 +37,40 @@ def url(serve, models_dir):
     return str(serve(models_dir=models_dir, model="tiny", **LIMITS).base_url).rstrip("/")
 
 
-def call(kind, url, method, /, *args, client=None, **kwargs):
-    """Call a method of a client of a kind; `client` has options of the client."""
-    if kind is Client:
-        with Client(url, **(client or {})) as blocking:
-            result = getattr(blocking, method)(*args, **kwargs)
-            return list(result) if method == "encode_each" else result
+def call(kind, target, method, /, *args, client=None, **kwargs):
+    """Call a method of a client of a kind, or of a model; `client` has options of the client."""
 
     async def run():
-        async with AsyncClient(url, **(client or {})) as asynchronous:
+        async with AsyncClient(target, **(client or {})) as asynchronous:
             result = getattr(asynchronous, method)(*args, **kwargs)
             return [one async for one in result] if method == "encode_each" else await result
 
-    return asyncio.run(run())
+    if kind is AsyncClient:
+        return asyncio.run(run())
+    blocking = Client(target, **(client or {})) if kind is Client else nullcontext(target)
+    with blocking as encoder:
+        result = getattr(encoder, method)(*args, **kwargs)
+        return list(result) if method == "encode_each" else result
+
+
+def require_same(one, other):
+    """Fail if two results differ in a bit, a dtype, a shape or a word."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes()
+    elif dataclasses.is_dataclass(one):
+        for field in dataclasses.fields(one):
+            require_same(getattr(one, field.name), getattr(other, field.name))
+    elif isinstance(one, dict):
+        assert [*one] == [*other]
+        require_same([*one.values()], [*other.values()])
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            require_same(a, b)
+    else:
+        assert one == other
 
 
 both_clients = pytest.mark.parametrize("kind", [Client, AsyncClient])

@@ -4,8 +4,8 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import orjson
@@ -32,37 +32,32 @@ class ReceivedRequest(NamedTuple):
     body: bytes
 
 
-Script = ScriptedResponse | Callable[[ReceivedRequest], ScriptedResponse]
-
-
-@dataclass
-class ScriptedServer:
-    """Sends responses in order, the last one repeatedly; records requests."""
+class ScriptedServer(NamedTuple):
+    """The address of a server, and its requests so far."""
 
     url: str
-    responses: list[Script]
-    requests: list[ReceivedRequest] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    requests: list[ReceivedRequest]
 
-    def respond(self, request: ReceivedRequest) -> ScriptedResponse:
-        with self.lock:
-            self.requests.append(request)
-            response = self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
-        return response if isinstance(response, ScriptedResponse) else response(request)
+
+Script = ScriptedResponse | Callable[[ReceivedRequest], ScriptedResponse]
 
 
 @contextmanager
 def scripted_server(
     *responses: Script, tls: ssl.SSLContext | None = None
 ) -> Iterator[ScriptedServer]:
-    """Run a server that sends these responses."""
+    """Run a server that sends these responses in order, the last one repeatedly."""
+    script, requests = chain(responses, repeat(responses[-1])), list[ReceivedRequest]()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send(script.respond(ReceivedRequest(self.path, dict(self.headers), body)))
+            request = ReceivedRequest(self.path, dict(self.headers), body)
+            requests.append(request)
+            response = next(script)
+            self.send(response(request) if callable(response) else response)
 
         do_GET = do_POST  # noqa: N815 - the name is http.server's
 
@@ -71,12 +66,10 @@ def scripted_server(
                 self.close_connection = True
                 return
             self.send_response(response.status)
-            headers = {"Content-Type": response.media}
-            if response.endless:
-                headers["Connection"] = "close"
-            else:
-                headers["Content-Length"] = str(len(response.body))
-            for name, value in (headers | response.headers).items():
+            length = {"Content-Length": str(len(response.body))}
+            end = {"Connection": "close"} if response.endless else length
+            headers = {"Content-Type": response.media, **end, **response.headers}
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
             half = response.body[: len(response.body) // 2]
@@ -97,12 +90,11 @@ def scripted_server(
     server = Server(("127.0.0.1", 0), Handler)
     if tls:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    scheme = "https" if tls else "http"
-    script = ScriptedServer(f"{scheme}://127.0.0.1:{server.server_port}", list(responses))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield script
+        scheme = "https" if tls else "http"
+        yield ScriptedServer(f"{scheme}://127.0.0.1:{server.server_port}", requests)
     finally:
         server.shutdown()
         thread.join()

@@ -11,7 +11,7 @@ from polyseme.client import LocalModel
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import ModelFolderError, TooLargeError
 from polyseme.operations.encode import encode
-from tests.client.equality import require_same
+from tests.client.conftest import require_same
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 

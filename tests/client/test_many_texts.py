@@ -10,8 +10,7 @@ import pytest
 
 from polyseme.client import AsyncClient, Client
 from polyseme.errors import TooLargeError
-from tests.client.conftest import both_clients, call
-from tests.client.equality import require_same
+from tests.client.conftest import both_clients, call, require_same
 from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
 
 

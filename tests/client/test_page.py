@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from polyseme.client import Client
+from polyseme.client.client import KEY_VARIABLE, RETRY_STATUSES
 from polyseme.client.encoder import Encoder
-from polyseme.client.transport import KEY_VARIABLE, RETRY_STATUSES
 from tests.conftest import PYTHONPATH, ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")

@@ -166,3 +166,19 @@ def test_a_silent_service_ends_in_a_timeout(ask):
         until(lambda: server.requests)
         # A retry would take as long again.
         assert len(server.requests) == 1
+
+
+def test_connecting_has_its_own_limit_and_waiting_for_a_connection_none():
+    def respond(request):
+        limits.append(request.extensions["timeout"])
+        return httpx.Response(200, json={"neighbors": [], "resolution": None})
+
+    limits = []
+    for timeout in (60, 5):
+        transport = httpx.MockTransport(respond)
+        with Client("http://service", timeout=timeout, transport=transport) as client:
+            assert client.neighbors("bank") == []
+    assert limits == [
+        {"connect": 10, "read": 60, "write": 60, "pool": None},
+        {"connect": 5, "read": 5, "write": 5, "pool": None},
+    ]

@@ -4,20 +4,29 @@ import re
 from dataclasses import replace
 from inspect import signature
 
+import httpx
 import numpy as np
+import orjson
 import pytest
 from pandas import DataFrame
 
 import polyseme
-from polyseme.client import AsyncClient, Client, LocalModel, NoSuchTokenError, Occurrence
+from polyseme.client import (
+    AnswerError,
+    AsyncClient,
+    Client,
+    LocalModel,
+    NoSuchTokenError,
+    Occurrence,
+)
 from polyseme.engine.layers import Layer, Residual
-from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError
+from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, UnknownModelError
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import EncodeOptions
 from polyseme.senses.find import SensesRequest
-from tests.client.conftest import both_clients, call
-from tests.client.equality import require_same
+from tests.client.conftest import both_clients, call, require_same
+from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.tiny import VECTORS, tiny_model
 
 TEXTS = ["Apple apple bank", "", "river gnu bank", "qzx did n't end", "money", "zzz zzz"]
@@ -38,32 +47,31 @@ OPTIONS = [
 
 
 @pytest.fixture(scope="module")
-def remote(url):
-    with Client(url) as client:
-        yield client
+def encoders(local, url):
+    """The model in this process and both clients, as arguments of `call`."""
+    return [(LocalModel, local), (Client, url), (AsyncClient, url)]
 
 
-def call_all(local, remote, url, method, *args, **kwargs):
-    """Call a method of the model and of both clients; return the result after comparing them."""
-    expected = getattr(local, method)(*args, **kwargs)
-    expected = list(expected) if method == "encode_each" else expected
-    result = getattr(remote, method)(*args, **kwargs)
-    require_same(list(result) if method == "encode_each" else result, expected)
-    require_same(call(AsyncClient, url, method, *args, **kwargs), expected)
+def call_all(encoders, method, *args, **kwargs):
+    """Call a method of all encoders; return the result after comparing them."""
+    expected, *others = (call(*encoder, method, *args, **kwargs) for encoder in encoders)
+    for other in others:
+        require_same(other, expected)
     return expected
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_sentences_are_the_same(local, remote, url, options):
+def test_sentences_are_the_same(local, encoders, options):
     texts = [*TEXTS, *WORDS, "bank"]
-    found = call_all(local, remote, url, "encode", texts, **options)
+    found = call_all(encoders, "encode", texts, **options)
     require_same([*local.encode_each(texts, **options)], found)
 
 
-def test_a_long_sentence_is_truncated_in_the_same_way(local, url):
+def test_a_long_sentence_is_truncated_in_the_same_way(local, encoders):
     limited = LocalModel(local.model, limits=Limits(max_sentence_tokens=30))
-    with Client(url) as remote:
-        found = call_all(limited, remote, url, "encode", ["bank " * 33], truncate=True)
+    found = call_all(
+        [(LocalModel, limited), *encoders[1:]], "encode", ["bank " * 33], truncate=True
+    )
     assert found[0].truncated == 3
 
 
@@ -75,9 +83,9 @@ def test_a_long_sentence_is_truncated_in_the_same_way(local, url):
     ],
     ids=repr,
 )
-def test_sentence_vectors_are_the_same(local, remote, url, texts, pooling, dimensions):
+def test_sentence_vectors_are_the_same(encoders, texts, pooling, dimensions):
     options = {"pooling": pooling, "dimensions": dimensions}
-    vectors = call_all(local, remote, url, "embed", texts, **options)
+    vectors = call_all(encoders, "embed", texts, **options)
     assert vectors.shape == (len(texts), dimensions or 5)
     # An empty text has a zero vector.
     assert len(texts) == 0 or (vectors[1] == 0).all()
@@ -112,35 +120,43 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("method", "args", "kwargs"), CALLS, ids=str)
-def test_results_are_the_same(local, remote, url, method, args, kwargs):
-    call_all(local, remote, url, method, *args, **kwargs)
+def test_results_are_the_same(encoders, method, args, kwargs):
+    call_all(encoders, method, *args, **kwargs)
 
 
-def test_an_inventory_is_the_same_and_is_applied_in_the_same_way(local, remote, url, tmp_path):
+def test_a_phrase_and_an_occurrence_are_the_tokens_of_the_text(local):
+    compared = local.compare(PHRASES, phrases=True).occurrences
+    assert [one.token.key for one in compared] == ["river_bank"] * 2
+    senses = local.senses("river bank", OF_PHRASES, phrases=True).occurrences
+    assert [(one.start, one.end) for one in senses] == [(2, 12), (0, 11)]
+    (sentence,) = local.encode(["bank river bank"], include=["features"])
+    vector = local.vector("bank river bank", "bank", nth=1, kind="features")
+    assert np.array_equal(vector, sentence.features[2])
+
+
+def test_an_inventory_is_the_same_and_is_applied_in_the_same_way(local, encoders, tmp_path):
     texts = ["river bank", "money bank", "the bank end"] * 4
-    found = call_all(local, remote, url, "senses", "bank", texts, senses=2)
+    found = call_all(encoders, "senses", "bank", texts, senses=2)
     found.save(tmp_path / "bank.senses")
     for inventory in (found, polyseme.load_senses(tmp_path / "bank.senses")):
         other = ("river Bank", "no", "bank bank")
-        applied = call_all(local, remote, url, "apply", inventory, other)
+        applied = call_all(encoders, "apply", inventory, other)
         assert [(one.text, one.start) for one in applied.occurrences] == [(0, 6), (2, 0), (2, 5)]
-        assert call_all(local, remote, url, "apply", inventory, ["no"]).occurrences == []
-        lists = call_all(local, remote, url, "apply", inventory, [["river", "Bank"], "bank"])
+        assert call_all(encoders, "apply", inventory, ["no"]).occurrences == []
+        lists = call_all(encoders, "apply", inventory, [["river", "Bank"], "bank"])
         assert [(one.start, one.index) for one in lists.occurrences] == [(None, 1), (0, None)]
     same = local.apply(found, texts).occurrences
     assert [one.sense for one in found.occurrences] == [one.sense for one in same]
 
 
-def errors_of(error, local, remote, url, method, /, *args, **kwargs):
-    """The errors of a class that a call raises in the model and in both clients."""
+def errors_of(error, encoders, method, /, *args, **kwargs):
+    """The errors of a class that a call raises in all encoders."""
     errors = []
-    for encoder in (local, remote):
+    for encoder in encoders:
         with pytest.raises(error) as caught:
-            list(getattr(encoder, method)(*args, **kwargs))
+            call(*encoder, method, *args, **kwargs)
         errors.append(caught.value)
-    with pytest.raises(error) as caught:
-        call(AsyncClient, url, method, *args, **kwargs)
-    return [*errors, caught.value]
+    return errors
 
 
 @pytest.mark.parametrize(
@@ -155,36 +171,22 @@ def errors_of(error, local, remote, url, method, /, *args, **kwargs):
     ids=str,
 )
 def test_an_inventory_is_rejected_with_the_same_error_everywhere(
-    local, remote, url, change, args, error
+    local, encoders, change, args, error
 ):
     found = local.senses("bank", ["river bank"]).inventory
     inventory = "bank.senses" if change is None else replace(found, **change)
-    errors = errors_of(error, local, remote, url, "apply", inventory, *args)
+    errors = errors_of(error, encoders, "apply", inventory, *args)
     assert len(set(map(str, errors))) == 1
 
 
-def test_arguments_have_their_effect(local):
-    similarity = [local.compare(PAIRS, share=s).contextual_similarity[0, 1] for s in (None, 0, 4)]
-    assert len(set(similarity)) == 3
-    phrases = local.compare(PHRASES, phrases=True)
-    assert [one.token.key for one in phrases.occurrences] == ["river_bank"] * 2
-    senses = local.senses("river bank", OF_PHRASES, phrases=True)
-    assert [(one.start, one.end) for one in senses.occurrences] == [(2, 12), (0, 11)]
-    (sentence,) = local.encode(["bank river bank"], include=["features"])
-    vector = local.vector("bank river bank", "bank", nth=1, kind="features")
-    assert np.array_equal(vector, sentence.features[2])
-
-
-def test_a_service_lists_its_models_and_a_model_itself(local, remote, url):
+def test_a_service_lists_its_models_and_a_model_itself(local, url):
     (in_process,) = local.models()
-    listed = {one.name: one for one in remote.models()}
+    with Client(url) as remote:
+        listed = {one.name: one for one in remote.models()}
+        assert (remote.name, remote.dimension) == (local.name, local.dimension) == ("tiny", 5)
     assert listed["tiny"].dimension == in_process.dimension == 5
     assert {name for name, one in listed.items() if one.default} == {"tiny"}
-    assert (remote.name, remote.dimension) == (local.name, local.dimension) == ("tiny", 5)
     assert call(AsyncClient, url, "model") == listed["tiny"]
-
-
-def test_a_model_is_selected_by_its_name(url):
     with Client(url, model="wiki-en") as remote:
         assert (remote.name, remote.dimension) == ("wiki-en", 300)
         assert remote.encode(["bank"])[0].static.shape == (1, 300)
@@ -248,10 +250,8 @@ def test_a_value_that_json_cannot_have_is_invalid(url, kind, method, args, kwarg
 
 
 @pytest.mark.parametrize(("method", "args", "kwargs", "pointer"), REJECTED, ids=str)
-def test_an_invalid_argument_is_the_same_error_everywhere(
-    local, remote, url, method, args, kwargs, pointer
-):
-    errors = errors_of(InvalidError, local, remote, url, method, *args, **kwargs)
+def test_an_invalid_argument_is_the_same_error_everywhere(encoders, method, args, kwargs, pointer):
+    errors = errors_of(InvalidError, encoders, method, *args, **kwargs)
     members = {(type(one), str(one), *one.errors, *getattr(one, "words", ())) for one in errors}
     assert len(members) == 1
     assert errors[0].errors[0].pointer == pointer
@@ -297,10 +297,8 @@ def test_an_overflow_in_process_is_an_out_of_range_error(tmp_path, method, args,
     ],
     ids=str,
 )
-def test_another_type_or_option_is_a_type_error_everywhere(
-    local, remote, url, method, args, kwargs, message
-):
-    for error in errors_of(TypeError, local, remote, url, method, *args, **kwargs):
+def test_another_type_or_option_is_a_type_error_everywhere(encoders, method, args, kwargs, message):
+    for error in errors_of(TypeError, encoders, method, *args, **kwargs):
         assert message in str(error)
 
 
@@ -308,14 +306,14 @@ def test_another_type_or_option_is_a_type_error_everywhere(
     ("word", "nth", "message"),
     [("money", 0, "The text has no token with this word: `enc"), ("bank", 1, "less than 1")],
 )
-def test_a_word_that_a_text_lacks_is_a_key_error_everywhere(local, remote, url, word, nth, message):
+def test_a_word_that_a_text_lacks_is_a_key_error_everywhere(encoders, word, nth, message):
     args = ("vector", "river bank", word)
-    for error in errors_of(NoSuchTokenError, local, remote, url, *args, nth=nth):
+    for error in errors_of(NoSuchTokenError, encoders, *args, nth=nth):
         assert message in str(error)
 
 
-def test_arrays_are_writable_copies(remote):
-    one, other = remote.encode(["bank", "bank"])
+def test_arrays_are_writable_copies(url):
+    one, other = call(Client, url, "encode", ["bank", "bank"])
     for name in ("static", "contextual", "attention"):
         array = getattr(one, name)
         array += 1
@@ -323,9 +321,9 @@ def test_arrays_are_writable_copies(remote):
         assert not np.array_equal(array, getattr(other, name))
 
 
-def test_an_error_of_the_service_has_its_request_id(remote):
+def test_an_error_of_the_service_has_its_request_id(url):
     with pytest.raises(PolysemeError) as caught:
-        remote.trace("")
+        call(Client, url, "trace", "")
     assert caught.value.__notes__ == [f"Request {caught.value.request_id}"]
 
 
@@ -341,3 +339,41 @@ def test_keywords_have_the_defaults_of_the_request(method, request_class):
         # Lists and "auto" have other values in Python.
         python = {"forms": (), "senses": None}
         assert default == python.get(name, request_class.model_fields[name].default), name
+
+
+def test_a_client_takes_a_transport_in_place_of_a_connection(models_dir, local, monkeypatch):
+    monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models_dir))
+    monkeypatch.setenv("POLYSEME_MODEL", "tiny")
+    app = polyseme.create_app()
+    with Client("http://service", transport=httpx.WSGITransport(app)) as client:
+        assert (client.name, client.dimension) == ("tiny", 5)
+        for method, argument in (("encode", TEXTS), ("embed", TEXTS), ("neighbors", "bank")):
+            require_same(getattr(client, method)(argument), getattr(local, method)(argument))
+    other = Client("http://service", model="none", transport=httpx.WSGITransport(app))
+    with other, pytest.raises(UnknownModelError):
+        other.encode(TEXTS)
+
+
+SPANS = [("a b", "b"), Occurrence("b", start=0, end=1)]
+FIELDS = [{"text": "a b", "word": "b"}, {"text": "b", "start": 0, "end": 1}]
+SENSES = {"word": "a", "texts": ["a"], "inventory": True}
+SHARED = {"share": 4, "phrases": True, "case": "exact"}
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "fields", "defaults", "others"),
+    [
+        ("encode", (["bank"],), {"input": ["bank"]}, {"heads": "all"}, SHARED),
+        ("compare", (SPANS,), {"occurrences": FIELDS}, {"neighbors": np.int64(5)}, SHARED),
+        ("senses", ("a", ["a"]), SENSES, {"senses": None}, {"phrases": True, "senses": 2}),
+        ("neighbors", ("bank",), {"word": "bank"}, {}, {"k": 3}),
+    ],
+)
+def test_only_fields_that_differ_from_their_defaults_are_sent(
+    method, args, fields, defaults, others
+):
+    """Earlier services reject fields that they do not know."""
+    for options, sent in ((defaults, fields), (others, fields | others)):
+        with scripted_server(ScriptedResponse(404)) as server, pytest.raises(AnswerError):
+            call(Client, server.url, method, *args, **options)
+        assert orjson.loads(server.requests[0].body) == sent

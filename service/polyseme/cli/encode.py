@@ -12,7 +12,6 @@ from polyseme.atomic_files import atomic_files
 from polyseme.cli.options import (
     choice_option,
     field_option,
-    given_fields,
     model_option,
     require_unicode,
     with_options,
@@ -63,8 +62,11 @@ def encode(
     texts: tuple[str, ...],
     kind: Format,
     output: Path,
+    model: str | None,
     registry: Registry,
     settings: Settings,
+    *,
+    include: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Print static vectors, contextual vectors and attention of each TEXT.
@@ -76,27 +78,27 @@ def encode(
     sentences = require_unicode(texts or tuple(line.rstrip("\n") for line in sys.stdin))
     if not sentences:
         raise click.UsageError("There is no text: give texts as arguments or on standard input.")
-    model = registry.model(options["model"])
-    encoding = EncodeOptions.of(**given_fields(EncodeOptions, options))
+    loaded = registry.model(model)
+    encoding = EncodeOptions.of(include=[*include] or None, **options)
     tokenized = tokenize(
-        model,
+        loaded,
         sentences,
         encoding,
         settings.limits(),
         number_bytes=MAX_VALUE_BYTES["npz" if kind == "npz" else "float"],
         streamed=kind == "ndjson",
     )
-    encoded = encode_each(model, tokenized, encoding)
+    encoded = encode_each(loaded, tokenized, encoding)
 
     def write(out: IO[bytes] | io.RawIOBase) -> None:
         if kind == "npz":
-            out.writelines(npz_parts(model.manifest, list(encoded), encoding))
+            out.writelines(npz_parts(loaded.manifest, list(encoded), encoding))
         elif kind == "ndjson":
             for sentence in encoded:
                 out.writelines([*sentence_parts(sentence), b"\n"])
         else:
             counts = TokenCounts(tokenized)
-            out.writelines(encode_json(model, list(encoded), counts, encoding))
+            out.writelines(encode_json(loaded, list(encoded), counts, encoding))
             out.write(b"\n")
 
     if str(output) == "-":
@@ -138,6 +140,7 @@ def compare(
     texts: tuple[str, ...],
     words: tuple[str, ...],
     as_json: bool,
+    model: str | None,
     registry: Registry,
     settings: Settings,
     **options: Any,
@@ -157,10 +160,9 @@ def compare(
         {"text": text, "word": word, "nth": pairs[:index].count((text, word))}
         for index, (text, word) in enumerate(pairs)
     ]
-    model = registry.model(options.pop("model"))
-    fields = given_fields(CompareRequest, options)
-    request = CompareRequest.of(occurrences=occurrences, **fields)
-    result = compare_occurrences(model, request, settings.limits())
+    loaded = registry.model(model)
+    request = CompareRequest.of(occurrences=occurrences, **options)
+    result = compare_occurrences(loaded, request, settings.limits())
     if as_json:
         echo(orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode())
         return

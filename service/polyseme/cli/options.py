@@ -91,15 +91,6 @@ def field_option(request: type[BaseModel], name: str, text: str = "") -> Option:
     return click.option(flag, type=kind, default=default, show_default=True, help=text)
 
 
-def given_fields(request: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that are fields of a request and are not left at their defaults."""
-    return {
-        name: [*value] if isinstance(value, tuple) else value
-        for name, value in options.items()
-        if name in request.model_fields and value not in (None, ())
-    }
-
-
 def settings_from(**flags: Any) -> Settings:
     """Return the settings of the environment, which flags override.
 

@@ -1,23 +1,33 @@
-"""The sentences of files that have a word, and tables of its occurrences with their senses."""
+"""Senses in files: sentences with a word, tables of occurrences, and inventories of many words."""
 
+import csv
+import io
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, suppress
+from functools import cache, partial
+from hashlib import sha256
 from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import orjson
 import regex
 
-from polyseme.atomic_files import atomic_files
-from polyseme.errors import CommandError, InvalidError
+from polyseme.atomic_files import atomic_files, atomic_write
+from polyseme.client.local import SINGLE_THREAD
+from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
+from polyseme.models.reader import read_model
 from polyseme.operations.compare import match_forms
 from polyseme.operations.options import MAX_FORMS
+from polyseme.processes import run_in_processes
 from polyseme.progress import Progress
+from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import (
     ApplySensesRequest,
     SenseInventory,
@@ -41,6 +51,14 @@ _NEIGHBORS, _MIN_COSINE, _MAX_FURTHER = 300, 0.3, 3
 letters they may have."""
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
+SENTENCES, MAX_KEPT = 300, 1_500_000
+"""The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
+MIN_SENTENCES = 30
+TABLE = "words.csv"
+_MAX_NAME = 200
+"""Maximum bytes of a file's name; longer words have the name of their checksum."""
+_RUN = regex.compile(r"\w+")
+_COLUMNS = ("word", "senses", "occurrences", "several", "separation", "sizes", "labels", "keywords")
 
 
 def open_inventory(path: Path) -> SenseInventory:
@@ -91,10 +109,9 @@ class SentenceSource:
                     others.add("", text[:MAX_CHARACTERS])
                 continue
             for start, sentence in split_sentences(text, *self.languages):
-                place = find_word(joined(sentence), self.pattern, exact=self.word.exact)
-                if place:
-                    part, offset = part_around(sentence, place[0])
-                    yield Sentence(name, row, part, start + offset), place[1]
+                if place := find_word(sentence, self.pattern, exact=self.word.exact):
+                    form, part, offset = place
+                    yield Sentence(name, row, part, start + offset), form
 
 
 def word_pattern(forms: Iterable[str], *, exact: bool = False) -> regex.Pattern[str]:
@@ -116,9 +133,14 @@ def word_pattern(forms: Iterable[str], *, exact: bool = False) -> regex.Pattern[
 
 
 def find_word(
-    text: str, pattern: regex.Pattern[str], *, exact: bool = False
-) -> tuple[int, str] | None:
-    """Return the start of the first word of a text that a `word_pattern` matches, and the word."""
+    sentence: Text, pattern: regex.Pattern[str], *, exact: bool = False
+) -> tuple[str, Text, int] | None:
+    """Return the first word of a sentence that a `word_pattern` matches, or None without one.
+
+    The word comes with the sentence, or of a long one the part around the word, and the offset of
+    the part, as `Sentence.text_start`.
+    """
+    text = joined(sentence)
     match = pattern.search(shown := fold(text, exact=exact))
     if not match:
         return None
@@ -127,7 +149,16 @@ def find_word(
         places, size = range(len(text)), lambda n: len(fold(text[:n], exact=exact))
         start = bisect_right(places, start, key=size) - 1
         end = bisect_left(places, end, key=size)
-    return start, text[start:end]
+    if isinstance(sentence, str):
+        first = max(min(start - MAX_CHARACTERS // 2, len(sentence) - MAX_CHARACTERS), 0)
+        part = sentence[first : first + MAX_CHARACTERS].rstrip()
+        return text[start:end], part.lstrip(), first + len(part) - len(part.lstrip())
+    starts = [0, *accumulate(len(word) + 1 for word in sentence)]
+    half, index = MAX_CHARACTERS // 2, bisect_right(starts, start) - 1
+    # Words may be empty.
+    first = max(bisect_left(starts, start - half), index - half // 2)
+    last = min(bisect_right(starts, start + half) - 1, index + half // 2)
+    return text[start:end], sentence[first:last], first
 
 
 def matching_forms(
@@ -192,23 +223,6 @@ def forms_of_lemma(
     return counts.most_common(MAX_FORMS)
 
 
-def part_around(sentence: Text, start: int) -> tuple[Text, int]:
-    """Return a sentence, or of a long one the part around a word at `start`, and its offset.
-
-    `start` is that in the `joined` sentence; the offset is as `Sentence.text_start`.
-    """
-    if not isinstance(sentence, str):
-        starts = [0, *accumulate(len(word) + 1 for word in sentence)]
-        half, index = MAX_CHARACTERS // 2, bisect_right(starts, start) - 1
-        # Words may be empty.
-        first = max(bisect_left(starts, start - half), index - half // 2)
-        last = min(bisect_right(starts, start + half) - 1, index + half // 2)
-        return sentence[first:last], first
-    first = max(min(start - MAX_CHARACTERS // 2, len(sentence) - MAX_CHARACTERS), 0)
-    part = sentence[first : first + MAX_CHARACTERS].rstrip()
-    return part.lstrip(), first + len(part) - len(part.lstrip())
-
-
 def tag_sentences(
     source: SentenceSource,
     model: Model,
@@ -252,7 +266,7 @@ def cell(value: Any) -> Any:
 def write_occurrences(path: Path, batches: Iterable[list[dict[str, Any]]]) -> None:
     """Write a table, whose format is that of the name."""
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
     from pyarrow import parquet as pq
 
     schema = pa.schema(
@@ -269,10 +283,140 @@ def write_occurrences(path: Path, batches: Iterable[list[dict[str, Any]]]) -> No
                 file.writelines(orjson.dumps(row) + b"\n" for row in batch.to_pylist())
 
         elif path.suffix.lower() == ".csv":
-            write = stack.enter_context(csv.CSVWriter(file, schema)).write_batch
+            write = stack.enter_context(arrow_csv.CSVWriter(file, schema)).write_batch
             batches = ([{n: cell(v) for n, v in row.items()} for row in rows] for rows in batches)
         else:
             writer = pq.ParquetWriter(file, schema, compression="zstd")
             write = stack.enter_context(writer).write_batch
         for rows in batches:
             write(pa.RecordBatch.from_pylist(rows, schema))
+
+
+def read_words(path: Path) -> list[str]:
+    """Return the words of a file, one on each line. Raises CommandError if it has none."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise CommandError(f"{path.name} is not a text file in UTF-8.") from None
+    words = dict.fromkeys(filter(None, map(str.strip, lines)))
+    if not words:
+        raise CommandError(f"{path.name} has no words: write one word on each line.")
+    return [*words]
+
+
+def find_many(
+    words: Sequence[str],
+    files: Sequence[Path],
+    column: str,
+    model: Model,
+    source: Path,
+    folder: Path,
+    workers: int,
+) -> tuple[int, list[str]]:
+    """Write an inventory for each word that occurs in the files, and a table of all of them.
+
+    `source` is the model's folder. Inventories that are there already are kept, so that a run that
+    was interrupted goes on. Returns the number of inventories, and the words without one. Raises
+    CommandError if the folder has inventories of another model.
+    """
+    paths = {word: folder / _file_name(word) for word in words}
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [word for word, path in paths.items() if not path.is_file()]
+    if n_existing := len(paths) - len(missing):
+        Progress().say(
+            f"{folder} has the inventories of {counted(n_existing, 'word')} already. They are"
+            " kept whatever the files are: use an empty folder for other files."
+        )
+    if missing:
+        samples = sample_words(missing, files, column, model.manifest.languages)
+        with Progress().stage("finding senses", len(samples), in_bytes=False) as bar:
+
+            def save(item: tuple[str, list[Text]], content: bytes | None) -> None:
+                if content is not None:
+                    atomic_write(paths[item[0]], content)
+                bar.advance(1)
+
+            try:
+                run_in_processes(partial(_find, source), samples.items(), save, workers=workers)
+            except BrokenProcessPool:
+                raise CommandError(
+                    "A worker was killed, perhaps for lack of memory: use fewer --workers. The"
+                    " inventories so far are kept."
+                ) from None
+    inventories = {}
+    for word, path in paths.items():
+        if path.is_file():
+            inventories[word] = open_inventory(path)
+            if inventories[word].checksum != model.manifest.checksum:
+                raise CommandError(
+                    f"{path.name} is of another model: use another folder, or remove the file."
+                )
+    atomic_write(folder / TABLE, _table(inventories))
+    return len(inventories), [word for word in words if word not in inventories]
+
+
+def sample_words(
+    words: Sequence[str], files: Sequence[Path], column: str, languages: Sequence[str] = ()
+) -> dict[str, list[Text]]:
+    """Return a sample of the sentences with each word, in any case; none of those without any."""
+    from polyseme.bulk.read import find_files, read_texts
+
+    size = max(min(SENTENCES, MAX_KEPT // len(words)), MIN_SENTENCES)
+    # A word is looked for in the sentences that have its first run of word characters.
+    by_run: dict[str, list[str]] = {}
+    for word in words:
+        run = None if is_unspaced(word) else _RUN.search(without_greek_accents(fold(word)))
+        by_run.setdefault(run[0] if run else "", []).append(word)
+    pattern = cache(lambda word: word_pattern((word,)))
+    samples: dict[str, StratifiedSample] = {}
+    inputs = [file for path in files for file in find_files(path)]
+    for _, _, text in read_texts(inputs, column, Progress(), "reading"):
+        for _, sentence in split_sentences(text, *languages[:1]):
+            runs = {"", *_RUN.findall(without_greek_accents(fold(joined(sentence))))}
+            for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
+                if place := find_word(sentence, pattern(word)):
+                    form, part, _ = place
+                    samples.setdefault(word, StratifiedSample(size)).add(form, part)
+    return {word: samples[word].texts() for word in words if word in samples}
+
+
+_read_model = cache(read_model)
+
+
+def _find(source: Path, item: tuple[str, list[Text]]) -> bytes | None:
+    """Return the inventory of a word in texts as a document; None if the word is no token there."""
+    word, texts = item
+    request = SensesRequest.of(word=word, texts=texts, neighbors=0, examples=0, inventory=True)
+    try:
+        with SINGLE_THREAD:
+            return require_inventory(find_senses(_read_model(source), request)).to_json()
+    except InvalidError:
+        return None
+
+
+def _file_name(word: str) -> str:
+    name = quote(word, safe=" ")
+    return f"{name if len(name) <= _MAX_NAME else sha256(word.encode()).hexdigest()}.senses"
+
+
+def _table(inventories: Mapping[str, SenseInventory]) -> bytes:
+    """Return a CSV file with a row for each word."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(_COLUMNS)
+    for word, inventory in inventories.items():
+        senses = inventory.senses
+        sizes = [sense.size for sense in senses]
+        keywords = (" ".join(keyword.word for keyword in sense.keywords) for sense in senses)
+        row = (
+            word,
+            len(senses),
+            sum(sizes),
+            inventory.several,
+            inventory.separation,
+            " | ".join(map(str, sizes)),
+            " | ".join(sense.label for sense in senses),
+            " | ".join(keywords),
+        )
+        writer.writerow(map(cell, row))
+    return text.getvalue().encode()

@@ -22,16 +22,18 @@ from polyseme.cli.options import (
 )
 from polyseme.cli.sense_files import (
     BEGINNING,
+    TABLE,
     TABLES,
     SentenceSource,
+    find_many,
     forms_of_lemma,
     matching_forms,
     open_inventory,
+    read_words,
     similar_forms,
     tag_sentences,
     write_occurrences,
 )
-from polyseme.cli.sense_words import TABLE, find_many, read_words
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted, listed
 from polyseme.importing.texts import StratifiedSample

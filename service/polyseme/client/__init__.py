@@ -4,15 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from polyseme.client.encoder import Encoder
-from polyseme.client.errors import (
+from polyseme.client.local import LocalModel
+from polyseme.client.results import (
     AnswerError,
     ClientError,
+    EncodedToken,
     NoSuchTokenError,
     NotRequestedError,
+    Sentence,
     UnreachableError,
 )
-from polyseme.client.local import LocalModel
-from polyseme.client.results import EncodedToken, Sentence
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import Token
 

@@ -16,8 +16,14 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.errors import NoSuchTokenError
-from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, VectorKind
+from polyseme.client.results import (
+    VECTOR_KINDS,
+    Array,
+    ModelFacts,
+    NoSuchTokenError,
+    Sentence,
+    VectorKind,
+)
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
@@ -111,7 +117,18 @@ class Encoder(Protocol):
             share: The share of the static vector in `contextual`, 0 to 4. None: that of the model.
             phrases: Whether consecutive words become one token if the vocabulary has their phrase.
         """
-        options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
+        options = request_of(
+            EncodeOptions,
+            include=include,
+            layers=layers,
+            heads=heads,
+            oov=oov,
+            case=case,
+            truncate=truncate,
+            dtype=dtype,
+            share=share,
+            phrases=phrases,
+        )
         return self._encode(require_list(texts), options, _unchanged)
 
     def encode_each(
@@ -132,7 +149,18 @@ class Encoder(Protocol):
 
         The options are those of `encode`.
         """
-        options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
+        options = request_of(
+            EncodeOptions,
+            include=include,
+            layers=layers,
+            heads=heads,
+            oov=oov,
+            case=case,
+            truncate=truncate,
+            dtype=dtype,
+            share=share,
+            phrases=phrases,
+        )
         return self._encode_each(require_list(texts), options)
 
     def vector(
@@ -403,32 +431,6 @@ def plain(value: Any, *path: str | int) -> Any:
     elif isinstance(value, Iterable) and not isinstance(value, bytes):
         return [plain(item, *path, i) for i, item in enumerate(value)]
     return value
-
-
-def encode_options(
-    include: Sequence[Part],
-    layers: Literal["all", "last"] | Sequence[int],
-    heads: Literal["all", "mean"],
-    oov: OovPolicy | None,
-    case: Case,
-    truncate: bool,
-    dtype: Dtype,
-    share: float | None,
-    phrases: bool,
-) -> EncodeOptions:
-    """Return the options of `encode`. Raises InvalidError."""
-    return request_of(
-        EncodeOptions,
-        include=include,
-        layers=layers,
-        heads=heads,
-        oov=oov,
-        case=case,
-        truncate=truncate,
-        dtype=dtype,
-        share=share,
-        phrases=phrases,
-    )
 
 
 def _unchanged(result: _T) -> _T:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.encoder import Encoder, require_text
-from polyseme.client.errors import shift_paths
+from polyseme.client.requests import shift_paths
 from polyseme.client.results import ModelFacts, Sentence, model_facts
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
@@ -55,16 +55,16 @@ class LocalModel(Encoder):
         models_dir: Path | None = None,
         max_sentence_tokens: int | None = None,
     ) -> "LocalModel":
-        """Open a model on this machine. Environment variables `POLYSEME_…` set the defaults."""
+        """Open a model on this machine; None is the value of the environment variable."""
         if not isinstance(name, str | None):
             raise TypeError("The name of a model must be a string.")
-        arguments = {"models_dir": models_dir, "max_sentence_tokens": max_sentence_tokens}
-        settings = Settings(**{key: value for key, value in arguments.items() if value is not None})
+        given = {"models_dir": models_dir, "max_sentence_tokens": max_sentence_tokens}
+        settings = Settings(**{field: value for field, value in given.items() if value is not None})
         for warning in unknown_variables():
             warnings.warn(warning, stacklevel=3)  # at the call of `polyseme.load`
-        registry = Registry.of(settings.models_dir, settings.model)
+        model = Registry.of(settings.models_dir, settings.model).model(name)
         limits = Limits(max_sentence_tokens=settings.max_sentence_tokens)
-        return cls(registry.model(name), limits, settings.pooling)
+        return cls(model, limits, settings.pooling)
 
     def _call(self, request: Request[Result], read: Callable[[Result], _T]) -> _T:
         with _computing():

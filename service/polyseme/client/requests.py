@@ -5,10 +5,13 @@ flows do, and returns the result. Both clients run the same exchanges. Every
 request may be repeated, because the service keeps no state between requests.
 """
 
+import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -17,20 +20,23 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from polyseme.client.encoder import require_text
-from polyseme.client.errors import (
-    ClientError,
-    error_of_response,
-    malformed_response,
-    media_type_of,
-)
 from polyseme.client.results import (
+    AnswerError,
+    ClientError,
     ModelFacts,
     Sentence,
     model_facts,
     read_sentences,
     require,
 )
-from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.errors import (
+    MAX_ERRORS,
+    FieldError,
+    InvalidError,
+    PolysemeError,
+    TooLargeError,
+    UnknownWordError,
+)
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.options import EncodeOptions
@@ -41,17 +47,34 @@ if TYPE_CHECKING:
     import httpx
 
 JSON, NPZ = "application/json", "application/x-npz"
+_MAX_CHARACTERS = 2000
+"""Longer strings of an error document are ignored, except unknown words."""
+_INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
+_MAX_WORDS = 10_000
+_MAX_PROBLEM_BYTES = 1 << 20
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
     """The texts of one request."""
 
     first: int
     """index of the first text among all texts"""
-    texts: list[bytes]
+    texts: list[bytes] = field(default_factory=list)
     """each text as JSON"""
+    size: int = 0
+    """bytes of the texts"""
+
+    @property
+    def end(self) -> int:
+        """The index after that of the last text."""
+        return self.first + len(self.texts)
+
+    def add(self, text: bytes) -> None:
+        """Add a text as JSON."""
+        self.texts.append(text)
+        self.size += len(text)
 
 
 @dataclass
@@ -65,67 +88,45 @@ class BatchSize:
         if self.sentences < 1 or self.text_bytes < 1:
             raise ValueError("`batch_sentences` and `batch_bytes` must be 1 or more.")
 
+    def fits(self, batch: Batch, text: bytes) -> bool:
+        """Return whether a text may be added. An empty batch takes a text of any size."""
+        return (
+            not batch.texts
+            or (
+                len(batch.texts) < self.sentences
+                and batch.size + len(text) <= self.text_bytes
+                # A request takes either texts or lists of words.
+                and text[:1] == batch.texts[0][:1]
+            )
+        )
+
     def reduce(self, batch: Batch, error: TooLargeError) -> None:
-        """Reduce the size so that `split` splits a rejected batch of two or more texts."""
+        """Reduce the size so that a rejected batch of two or more texts is split."""
         count, limit = len(batch.texts), error.extra["limit"]
         if error.extra["setting"] == "max_sentences":
             named = isinstance(limit, int) and 0 < limit < count
             self.sentences = min(self.sentences, int(limit) if named else count // 2)
         else:
-            self.text_bytes = min(self.text_bytes, sum(map(len, batch.texts)) // 2)
-
-    def split(self, batch: Batch) -> list[Batch]:
-        """Return the parts of a batch, each within the maximum size or a single text."""
-        batcher = Batcher(self, batch.first)
-        parts = [*map(batcher.add_json, batch.texts), batcher.flush()]
-        return [part for part in parts if part]
+            self.text_bytes = min(self.text_bytes, batch.size // 2)
 
 
-class Batcher:
-    """Collects texts and returns them in batches; `first` is the index of the first text."""
-
-    def __init__(self, size: BatchSize, first: int = 0) -> None:
-        self._size, self._batch, self._bytes = size, Batch(first, []), 0
-
-    def add(self, text: Text) -> Batch | None:
-        """Add a text. Returns the previous texts if the text does not fit in their batch.
-
-        Raises TypeError or InvalidError for an invalid text.
-        """
-        index = self._batch.first + len(self._batch.texts)
-        return self.add_json(orjson.dumps(require_text(text, index)))
-
-    def add_json(self, text: bytes) -> Batch | None:
-        """Add a text as JSON. An empty batch takes a text of any size."""
-        n, size = len(self._batch.texts), self._bytes + len(text)
-        full = (
-            n > 0
-            and (
-                n >= self._size.sentences
-                or size > self._size.text_bytes
-                # A request takes either texts or lists of words.
-                or text[:1] != self._batch.texts[0][:1]
-            )
-        )
-        batch = self.flush() if full else None
-        self._batch.texts.append(text)
-        self._bytes += len(text)
-        return batch
-
-    def flush(self) -> Batch | None:
-        """Return the remaining texts as a batch, or None if there are none."""
-        batch = self._batch
-        self._batch, self._bytes = Batch(batch.first + len(batch.texts), []), 0
-        return batch if batch.texts else None
+def json_text(text: Text, index: int) -> bytes:
+    """Return a text as JSON. Raises TypeError or InvalidError for an invalid text."""
+    return orjson.dumps(require_text(text, index))
 
 
-def batches(texts: Iterable[Text], size: BatchSize) -> Iterator[Batch]:
-    """Yield texts in batches, reading the texts as they are needed."""
-    batcher = Batcher(size)
+def batches(texts: Iterable[bytes], size: BatchSize, first: int = 0) -> Iterator[Batch]:
+    """Yield texts in batches, reading them as they are needed; `first` is the index of the first.
+
+    `size` may change meanwhile.
+    """
+    batch = Batch(first)
     for text in texts:
-        if batch := batcher.add(text):
+        if not size.fits(batch, text):
             yield batch
-    if batch := batcher.flush():
+            batch = Batch(batch.end)
+        batch.add(text)
+    if batch.texts:
         yield batch
 
 
@@ -134,21 +135,41 @@ async def async_batches(
 ) -> AsyncIterator[Batch]:
     """Yield texts from an iterable or an asynchronous iterable in batches."""
     if not isinstance(texts, AsyncIterable):
-        for batch in batches(texts, size):
-            yield batch
-        return
-    batcher = Batcher(size)
-    async for text in texts:
-        if full := batcher.add(text):
+        for full in batches(map(json_text, texts, count()), size):
             yield full
-    if last := batcher.flush():
-        yield last
+        return
+    batch = Batch(0)
+    async for each in texts:
+        text = json_text(each, batch.end)
+        if not size.fits(batch, text):
+            yield batch
+            batch = Batch(batch.end)
+        batch.add(text)
+    if batch.texts:
+        yield batch
 
 
-Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response", _T]
-"""A generator that yields requests, is sent responses and returns a result. The error of a response
-that is too large is thrown into it."""
+Exchange: TypeAlias = Generator["httpx.Request", Any, _T]
+"""A generator that yields requests and returns a result. It is sent responses, or in place of one
+the error of a response that is too large."""
 _reader = cache(TypeAdapter[Any])
+
+
+@dataclass
+class Steps(Generic[_T]):
+    """Yields the requests of an exchange; the loop sets `response` to the response of each."""
+
+    exchange: Exchange[_T]
+    response: "httpx.Response | TooLargeError | None" = None
+    result: _T = field(init=False)
+    """what the exchange returns, after the loop"""
+
+    def __iter__(self) -> Iterator["httpx.Request"]:
+        try:
+            while True:
+                yield self.exchange.send(self.response)
+        except StopIteration as end:
+            self.result = end.value
 
 
 class Exchanges:
@@ -220,7 +241,8 @@ class Exchanges:
         fields = self._fields(request)
         pending = [batch]
         while pending:
-            part, *others = self._size.split(pending.pop())
+            batch = pending.pop()
+            part, *others = batches(batch.texts, self._size, batch.first)
             pending += reversed(others)
             texts = orjson.Fragment(b"[%b]" % b",".join(part.texts))
             body = _encode_json({"input": texts, **fields})
@@ -259,11 +281,14 @@ class Exchanges:
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         response = yield self._http.build_request(method, path, headers=headers, content=body)
+        if isinstance(response, TooLargeError):
+            raise response
         if response.status_code != 200:
             raise error_of_response(response, first)
         if media_type_of(response) != accept:
             raise malformed_response()
-        return response.content
+        content: bytes = response.content
+        return content
 
 
 def _encode_json(fields: dict[str, Any]) -> bytes:
@@ -281,3 +306,106 @@ def _read(read: Callable[..., _T], *arguments: object) -> _T:
         return read(*arguments)
     except Exception:  # noqa: BLE001 - a document from an unknown server
         raise malformed_response() from None
+
+
+def malformed_response() -> AnswerError:
+    """Return the error for a response that does not have the expected form."""
+    return AnswerError(
+        "The response does not have the expected form: the server at this address is not Polyseme,"
+        " or is another version of it."
+    )
+
+
+def media_type_of(response: "httpx.Response") -> str:
+    """Return the Content-Type of a response, without its parameters."""
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+def error_of_response(response: "httpx.Response", first: int = 0) -> Exception:
+    """Return the error for a complete response whose status is not 200.
+
+    `first` is the index of the batch's first text; it is added to the indices in paths.
+    """
+    status, document = response.status_code, None
+    is_problem = media_type_of(response) == "application/problem+json"
+    if is_problem and len(response.content) <= _MAX_PROBLEM_BYTES:
+        with suppress(orjson.JSONDecodeError):
+            document = orjson.loads(response.content)
+    if isinstance(document, dict) and isinstance(document.get("code"), str):
+        error: Any = _error_of_problem(status, document)
+        if hasattr(error, "retry_after"):
+            error.seconds = int(response.headers.get("Retry-After", error.retry_after))
+        if error.request_id:
+            error.add_note(f"Request {error.request_id}")
+        return shift_paths(error, first)
+    if 300 <= status < 400:
+        sentence = (
+            f"The server responds with {status}, a redirect. The client does not follow it, because"
+            " the key is meant for this address only: use the address that it redirects to."
+        )
+    else:
+        sentence = (
+            f"The server responds with {status} and no error document of Polyseme: it may be a"
+            " proxy or another service."
+        )
+    return AnswerError(sentence, status)
+
+
+def shift_paths(error: PolysemeError, first: int) -> PolysemeError:
+    """Add `first`, the index of a batch's first text, to the paths of texts; return the error."""
+    errors = [*error.errors]
+    for i, one in enumerate(errors):
+        match one.path:
+            case ("input", int(index), *rest):
+                errors[i] = FieldError(("input", index + first, *rest), one.message)
+    error.errors = errors
+    return error
+
+
+def _subclasses(root: type[PolysemeError]) -> Iterator[type[PolysemeError]]:
+    yield root
+    for kind in root.__subclasses__():
+        yield from _subclasses(kind)
+
+
+def _error_of_problem(status: int, document: dict[str, Any]) -> PolysemeError:
+    """Return an error with the members of a problem document.
+
+    Its class is the one with the code of the document, else the first with the status.
+    """
+    classes = list(_subclasses(PolysemeError))
+    same_code = (kind for kind in classes if kind.code == document["code"])
+    same_status = (kind for kind in classes if kind.status == status)
+    kind = next(same_code, None) or next(same_status, PolysemeError)
+    error = kind.__new__(kind)
+    PolysemeError.__init__(error, _text(document.get("detail")), _text(document.get("hint")))
+    error.request_id = _text(document.get("request_id"))
+    error.errors = []
+    for entry in _list(document.get("errors"))[:MAX_ERRORS]:
+        if isinstance(entry, dict) and (message := _text(entry.get("message"))):
+            parts = (_text(entry.get("pointer")) or "").split("/")[1:]
+            path = tuple(int(part) if _INDEX.fullmatch(part) else part for part in parts)
+            error.errors.append(FieldError(path, message))
+    if error.errors and isinstance(error, InvalidError):
+        error.detail = kind.detail  # the detail of the document repeats the first field
+    if isinstance(error, TooLargeError):
+        limit, size = document.get("limit"), document.get("size")
+        error.extra = {
+            "limit": limit if isinstance(limit, int) else 0,
+            "size": size if isinstance(size, int) else "unknown",
+            "setting": _text(document.get("setting")) or "unknown",
+        }
+    if isinstance(error, UnknownWordError):
+        words = _list(document.get("words"))[:_MAX_WORDS]
+        error.words = [word for word in words if isinstance(word, str)]
+    return error
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    """Return the value if it is a printable string, neither empty nor too long, else None."""
+    fits = isinstance(value, str) and value.isprintable() and len(value) <= _MAX_CHARACTERS
+    return value if fits and value else None

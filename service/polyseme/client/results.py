@@ -1,4 +1,13 @@
-"""Sentences and model facts, and their readers, which reject malformed responses."""
+"""Sentences, model facts and exceptions, and readers, which reject malformed responses.
+
+    ClientError
+        UnreachableError        also a ConnectionError
+        AnswerError
+        NoSuchTokenError        also a KeyError
+        NotRequestedError       also an AttributeError
+
+Errors that a service reports are raised as the same classes of `polyseme.errors` as in process.
+"""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -14,7 +23,6 @@ from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from polyseme.client.errors import NoSuchTokenError, NotRequestedError
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Encoded, Token
@@ -27,6 +35,33 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[np.floating]
 VectorKind: TypeAlias = Literal["static", "contextual", "features"]
 VECTOR_KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
+
+
+class ClientError(Exception):
+    """The base class. The message says what is wrong and what to do."""
+
+
+class UnreachableError(ClientError, ConnectionError):
+    """The connection fails after all retries, the TLS handshake fails, or a timeout is exceeded."""
+
+
+class AnswerError(ClientError):
+    """The response is malformed or not from Polyseme, for example a page of a proxy."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """the status if it is not 200; None for a malformed response"""
+
+
+class NoSuchTokenError(ClientError, KeyError):
+    """No token of a sentence has this text, or `nth` is out of range."""
+
+    __str__ = Exception.__str__  # KeyError's would put the message in quotation marks
+
+
+class NotRequestedError(ClientError, AttributeError):
+    """The sentence was encoded without this array, so `hasattr` returns False for it."""
 
 
 class _Arrays:
