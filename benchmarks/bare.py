@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flask import Flask, Response, request
 
-from polyseme.http.app import create_app
+from polyseme.http import create_app
 from polyseme.http.parsing import JSON, NPZ
 from polyseme.http.server import Server
 from polyseme.settings import Settings

@@ -122,7 +122,7 @@ UNUSED = {
 
 SERVING = (
     *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.base"),
-    *("polyseme.http.server", "polyseme.http.worker", "polyseme.http.app"),
+    *("polyseme.http.server", "polyseme.http.worker", "polyseme.http"),
 )
 """The modules that `polyseme serve` imports."""
 

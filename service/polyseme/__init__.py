@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from polyseme.client import AsyncClient, Client, LocalModel
-    from polyseme.http.app import create_app
+    from polyseme.http import create_app
     from polyseme.senses.inventory import SenseInventory
 
 __all__ = [
@@ -23,7 +23,7 @@ __version__ = "1.0.0"
 _MODULES = {
     "AsyncClient": "polyseme.client.client",
     "Client": "polyseme.client.client",
-    "create_app": "polyseme.http.app",
+    "create_app": "polyseme.http",
 }
 """Imported on first use: `import polyseme` loads neither Flask nor httpx nor NumPy."""
 

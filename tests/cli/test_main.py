@@ -17,7 +17,7 @@ from polyseme import __version__
 from polyseme.api_keys import find_key, read_key_file
 from polyseme.cli import main
 from polyseme.cli.main import polyseme as root
-from polyseme.http.app import create_app
+from polyseme.http import create_app
 from polyseme.http.server import Server
 from polyseme.models import registry
 from polyseme.settings import Settings

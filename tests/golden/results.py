@@ -18,7 +18,7 @@ import numpy as np
 
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Residual, contextualize
-from polyseme.http.app import create_app
+from polyseme.http import create_app
 from tests.engine.cases import projection, random_case, random_layer, random_sentence
 
 RECORDED = ("queries", "keys", "values", "scores", "weights")

@@ -11,7 +11,7 @@ import pytest
 from docs.openapi import ProblemResponse
 from prometheus_client.parser import text_string_to_metric_families
 
-from polyseme.http.app import create_app
+from polyseme.http import create_app
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from tests.conftest import Serve

@@ -7,8 +7,8 @@ import pytest
 from limits.storage import MemoryStorage
 
 from polyseme.api_keys import key_file_line
-from polyseme.http.app import create_app
-from polyseme.http.limits import RateLimits
+from polyseme.http import create_app
+from polyseme.http.admission import RateLimits
 from polyseme.settings import Settings
 from tests.http.conftest import SECRET, expect_problem, in_process
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from polyseme.errors import DeadlineError, OverloadedError
-from polyseme.http.limits import Capacity, RateLimits
+from polyseme.http.admission import Capacity, RateLimits
 from polyseme.operations.encode import encode_each
 from polyseme.operations.limits import current_budget
 from tests.http.conftest import expect_problem, in_process
@@ -166,7 +166,7 @@ def shared(monkeypatch):
     monkeypatch.setattr(
         Capacity, "__init__", lambda self, *sizes: made.append(self) or init(self, *sizes)
     )
-    monkeypatch.setattr("polyseme.http.limits._malloc_trim", trimmed.append)
+    monkeypatch.setattr("polyseme.http.admission._malloc_trim", trimmed.append)
     gc.disable()  # collecting the garbage of a process of tests takes as long as these limits
     yield in_process(max_work=2.5), made[0], trimmed
     gc.enable()

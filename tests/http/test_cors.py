@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from polyseme.http.app import create_app
+from polyseme.http import create_app
 from polyseme.settings import SettingError, Settings
 from tests.http.conftest import expect_problem
 

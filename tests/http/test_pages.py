@@ -10,7 +10,7 @@ import orjson
 import pytest
 from docs.openapi import FILE, ROUTES, content
 
-from polyseme.http.app import create_app
+from polyseme.http import create_app
 from polyseme.http.middleware import SECURITY_HEADERS
 from polyseme.settings import BUNDLED, Settings
 from tests.http.conftest import registry

@@ -17,8 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from polyseme.http import tracing
-from polyseme.http.app import create_app
+from polyseme.http import create_app, tracing
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from tests.http.conftest import SECRET

@@ -6,7 +6,6 @@ API, of OpenAI's API and of the Open Inference Protocol.
 
 import logging
 import secrets
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -31,6 +30,7 @@ from polyseme.http import metrics
 from polyseme.http.middleware import SECURITY_HEADERS, RequestContext, current_context, log_request
 
 PROBLEM = "application/problem+json"
+_OPENAI_PATHS = ("/v1/embeddings/", "/v1/models/")
 _OPENAI_CODES = {
     "unknown_model": "model_not_found",
     "unauthorised": "invalid_api_key",
@@ -43,10 +43,8 @@ _log = logging.getLogger("polyseme")
 
 def init_app(app: Flask) -> None:
     """Convert every exception of a request to a problem response."""
-    app.register_error_handler(PolysemeError, problem)
-    app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(
-        Exception, lambda error: problem(error_of(error, current_context().request_id))
+        Exception, lambda raised: problem(error_of(raised, current_context().request_id))
     )
 
 
@@ -79,10 +77,11 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
         "request_id": request_id,
         **error.members(),
     }
-    members = (make for start, make in ERROR_MEMBERS.items() if f"{path}/".startswith(start))
-    unknown = openai_error if isinstance(error, UnknownRouteError) else None
-    if make := next(members, unknown):
-        document["error"] = make(error)
+    start = f"{path}/"
+    if start.startswith("/v2/"):
+        document["error"] = _message(error)
+    elif start.startswith(_OPENAI_PATHS) or isinstance(error, UnknownRouteError):
+        document["error"] = _openai_error(error)
     return document
 
 
@@ -112,32 +111,31 @@ def raw_response(error: Exception, address: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def openai_error(error: PolysemeError) -> dict[str, Any]:
+def _openai_error(error: PolysemeError) -> dict[str, Any]:
     """Return the `error` of OpenAI's API; most clients show only its message."""
-    param = subscripted(error.errors[0].path) if error.errors else ""
     kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     return {
-        "message": message_of(error),
+        "message": _message(error),
         "type": "rate_limit_error" if error.code == "rate_limited" else kind,
-        "param": param or None,
+        "param": _parameter(error) or None,
         "code": _OPENAI_CODES.get(error.code, error.code),
     }
 
 
-def message_of(error: PolysemeError) -> str:
-    """Return an error as one text: its first field, its detail and its hint."""
-    param = subscripted(error.errors[0].path) if error.errors else ""
+def _parameter(error: PolysemeError) -> str:
+    """Return the first field of an error, such as `input[1]`, or nothing."""
+    return subscripted(error.errors[0].path) if error.errors else ""
+
+
+def _message(error: PolysemeError) -> str:
+    """Return an error as one text, the `error` of the Open Inference Protocol.
+
+    It consists of the first field, the detail and the hint.
+    """
+    parameter = _parameter(error)
     # The detail of invalid fields begins with the parameter.
-    start = f"`{param}`: " if param and not isinstance(error, InvalidError) else ""
+    start = f"`{parameter}`: " if parameter and not isinstance(error, InvalidError) else ""
     return f"{start}{_detail(error)} {error.hint}"
-
-
-ERROR_MEMBERS: dict[str, Callable[[PolysemeError], Any]] = {
-    "/v1/embeddings/": openai_error,
-    "/v1/models/": openai_error,
-}
-"""What makes the member `error` of the problem documents of a compatible API, by the start of its
-paths."""
 
 
 def _detail(error: PolysemeError) -> str:
@@ -163,28 +161,24 @@ def _path_hint(path: str) -> str | None:
     return "The path lacks the prefix `/v1`: add it to the client's base URL."
 
 
-def _http_error(error: HTTPException) -> Response:
-    """Respond to an exception of Werkzeug."""
-    if isinstance(error, NotFound):
-        return problem(UnknownRouteError(hint=_path_hint(request.path)))
-    if isinstance(error, MethodNotAllowed):
-        return problem(MethodNotAllowedError(list(error.valid_methods or ())))
-    if isinstance(error, SecurityError):
-        return problem(UnknownHostError())
-    if 400 <= (error.code or 0) < _SERVER_ERROR:
-        # An invalid host, or an upgrade that no route supports.
-        return problem(MalformedError())
-    return problem(error_of(error, current_context().request_id))
-
-
 def error_of(raised: Exception, request_id: str) -> PolysemeError:
     """Return the error for an exception; log the type and the stack of an unexpected one."""
-    if isinstance(raised, PolysemeError):
-        return raised
-    if isinstance(raised, NonFiniteError):
-        return OutOfRangeError()
-    if isinstance(raised, MemoryError):
-        return OutOfMemoryError()
+    match raised:
+        case PolysemeError():
+            return raised
+        case NonFiniteError():
+            return OutOfRangeError()
+        case MemoryError():
+            return OutOfMemoryError()
+        case NotFound():
+            return UnknownRouteError(hint=_path_hint(request.path))
+        case MethodNotAllowed():
+            return MethodNotAllowedError(list(raised.valid_methods or ()))
+        case SecurityError():
+            return UnknownHostError()
+        # An invalid host, or an upgrade that no route supports.
+        case HTTPException(code=int(code)) if 400 <= code < _SERVER_ERROR:
+            return MalformedError()
     fields = {"event": "fault", "request_id": request_id}
     _log.error("the request failed", exc_info=raised, extra={"fields": fields})
     return PolysemeError()

@@ -18,10 +18,8 @@ from pydantic import BeforeValidator, Field, Tag
 
 from polyseme import __version__
 from polyseme.errors import FieldError, InvalidError, NotJsonError, UnsupportedMediaError
-from polyseme.http.errors import ERROR_MEMBERS, message_of
 from polyseme.http.parsing import (
     JSON,
-    media_type,
     negotiate_media_type,
     parse_query_value,
     read_body,
@@ -35,7 +33,6 @@ from polyseme.operations.schema import Request, Strings, one_of_kinds
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
-ERROR_MEMBERS["/v2/"] = message_of
 
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -276,7 +273,7 @@ def _read() -> tuple[InferRequest, bytes]:
     length = request.headers.get(HEADER_LENGTH)
     # A page of another origin can send a request without a media type, but not with this header.
     kinds = {JSON, BINARY, *([""] if length else [])}
-    if media_type(request.environ.get("CONTENT_TYPE", "")) not in kinds:
+    if request.mimetype not in kinds:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
     content = read_body()

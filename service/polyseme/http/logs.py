@@ -30,21 +30,13 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         log_format = "text" if sys.stderr.isatty() else "json"
     level = settings.log_level.upper()
     quiet = "WARNING" if level in {"DEBUG", "INFO"} else level
-    module = "polyseme.http.logs"
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"private": {"()": f"{module}.PrivacyFilter"}},
-        "formatters": {
-            "json": {"()": f"{module}.JsonFormatter"},
-            "text": {"()": f"{module}.TextFormatter"},
-        },
+        "filters": {"private": {"()": PrivacyFilter}},
+        "formatters": {"json": {"()": JsonFormatter}, "text": {"()": TextFormatter}},
         "handlers": {
-            "stderr": {
-                "class": f"{module}.StandardError",
-                "formatter": log_format,
-                "filters": ["private"],
-            }
+            "stderr": {"()": StandardError, "formatter": log_format, "filters": ["private"]},
         },
         "root": {"level": quiet, "handlers": ["stderr"]},
         "loggers": {
@@ -125,19 +117,29 @@ def _harmless(argument: Any) -> Any:
     return "…" if isinstance(argument, str) and "\n" in argument else argument
 
 
-class JsonFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """A formatter with the time in RFC 3339, in UTC with milliseconds."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format, default_msec_format = "%Y-%m-%dT%H:%M:%S", "%s.%03dZ"
+
+
+class JsonFormatter(_Formatter):
     """A formatter of one JSON object per line: time, level, message, fields, pid."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the object."""
         # JSON requires valid Unicode, but a message can contain a file name that is not.
         message = record.getMessage().encode("utf-8", "backslashreplace").decode()
-        members: dict[str, Any] = {"time": _timestamp(record), "level": record.levelname.lower()}
+        members: dict[str, Any] = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+        }
         members |= {"message": message, **record.fields}  # type: ignore[attr-defined]
         return orjson.dumps({**members, "pid": record.process}, default=str).decode()
 
 
-class TextFormatter(logging.Formatter):
+class TextFormatter(_Formatter):
     """A formatter of one human-readable line, plus one for each stack frame of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -147,12 +149,6 @@ class TextFormatter(logging.Formatter):
         members = [f"{name}={value}" for name, value in fields.items()]
         level = record.levelname.lower()
         message = record.getMessage().replace("\n", " ")
-        head = f"{_timestamp(record)} [{record.process}] {level}: {message}"
+        head = f"{self.formatTime(record)} [{record.process}] {level}: {message}"
         line = "\n    ".join([" ".join([head, *members]), *stack])
         return line.encode("utf-8", "backslashreplace").decode()
-
-
-def _timestamp(record: logging.LogRecord) -> str:
-    """Return the time in RFC 3339, in UTC with milliseconds."""
-    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{moment}.{int(record.msecs):03d}Z"

@@ -12,7 +12,7 @@ import regex
 from flask import current_app, request
 from pydantic import BaseModel, ValidationError
 from werkzeug.datastructures import MIMEAccept
-from werkzeug.http import parse_accept_header, parse_options_header
+from werkzeug.http import parse_accept_header
 from werkzeug.wsgi import get_content_length
 
 from polyseme.errors import (
@@ -60,18 +60,12 @@ def negotiate_media_type(sent: str | None, *offered: str) -> str:
     return best
 
 
-@lru_cache(256)
-def media_type(sent: str) -> str:
-    """Return the media type in a Content-Type header, without its parameters."""
-    return parse_options_header(sent)[0].lower()
-
-
 def read_json(schema: type[_Body]) -> _Body:
     """Parse and validate a JSON body.
 
     Raises UnsupportedMediaError, TooLargeError, NotJsonError or InvalidError.
     """
-    if media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
+    if request.mimetype != JSON:
         raise UnsupportedMediaError
     return validate_json(schema, read_body())
 

@@ -21,8 +21,7 @@ from flask import Flask
 from gunicorn import glogging
 from gunicorn.app.base import Application
 
-from polyseme.http import metrics
-from polyseme.http.app import create_app
+from polyseme.http import create_app, metrics
 from polyseme.http.logs import capture_warnings, logging_config
 from polyseme.http.middleware import ADMIN, PROBES
 from polyseme.http.worker import require_short_headers
@@ -104,11 +103,11 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "when_ready": when_ready,
         "on_reload": on_reload,
         "pre_fork": pre_fork,
-        "post_fork": post_fork,
+        "post_fork": lambda _server, worker: metrics.use_slot(worker.slot),
         "post_worker_init": post_worker_init,
         "pre_request": require_short_headers,
         "worker_exit": worker_exit,
-        "child_exit": child_exit,
+        "child_exit": lambda _server, worker: metrics.free_slot(worker.slot),
         "on_exit": on_exit,
     }
 
@@ -173,11 +172,6 @@ def _release_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
 
 
-def post_fork(_server: Any, worker: Any) -> None:
-    """Count in the files of the worker's slot."""
-    metrics.use_slot(worker.slot)
-
-
 def post_worker_init(worker: Any) -> None:
     """Count the worker, start its trace exporter and unblock termination signals."""
     metrics.start_worker()
@@ -193,11 +187,6 @@ def worker_exit(_server: Any, worker: Any) -> None:
     """Send the remaining traces."""
     if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
         tracer.close()
-
-
-def child_exit(_server: Any, worker: Any) -> None:
-    """Remove the gauges of a worker that has exited."""
-    metrics.free_slot(worker.slot)
 
 
 def on_exit(server: Any) -> None:

@@ -16,8 +16,8 @@ from gunicorn.workers.gthread import DEFAULT_WORKER_DATA_TIMEOUT, ThreadWorker
 
 from polyseme.errors import MalformedError, OverloadedError
 from polyseme.http import metrics
+from polyseme.http.admission import address_name
 from polyseme.http.errors import raw_response
-from polyseme.http.limits import address_name
 from polyseme.http.middleware import arrival
 from polyseme.operations.limits import current_budget
 

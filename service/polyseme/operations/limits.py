@@ -7,7 +7,8 @@ sets the record of its thread's request; in process, nothing is recorded.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter
@@ -114,17 +115,12 @@ current_record = _record.get
 """Return the record of this thread's request, None if there is none."""
 
 
-class stage(str):  # noqa: N801, SLOT000 - a function to its users
-    """A part of a request, which is a context manager; one that raises is not recorded."""
-
-    start = 0.0
-
-    def __enter__(self) -> None:
-        self.start = perf_counter()
-
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        current = _record.get()
-        if error is None and current is not None:
-            name, end = str(self), perf_counter()
-            first, _end, seconds = current.stages.get(name, (self.start, end, 0.0))
-            current.stages[name] = first, end, seconds + end - self.start
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Record the block as a part of the request, unless it raises."""
+    start = perf_counter()
+    yield
+    if current := _record.get():
+        end = perf_counter()
+        first, _end, seconds = current.stages.get(name, (start, end, 0.0))
+        current.stages[name] = first, end, seconds + end - start

@@ -1,11 +1,12 @@
-"""The measured budget of a request, what the requests of one process share, and rate limits.
+"""Admission of requests: API keys, rate limits, measured budgets, and what long requests share.
+
+Rate limits count the requests and the processor time of each caller, in memory or in Redis. They
+apply before a key is checked, so that they also limit guessing keys.
 
 A request has a deadline from its arrival and a limit on the processor time of its thread. Both are
 checked wherever work is repeated (`operations.limits.Budget`). Parsing and tokenizing may use
 `_READING` of the processor time, so that a request that is rejected for its content or its size
 costs less than one that is computed.
-
-Rate limits count the requests and the processor time of each caller, in memory or in Redis.
 """
 
 import ctypes
@@ -14,18 +15,27 @@ import math
 import select
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from threading import Condition
 from typing import Any
 
-from flask import Flask, request
+from flask import Flask, Response, after_this_request, request
 
+from polyseme.api_keys import (
+    KeyFileError,
+    digests_of_keys,
+    find_key,
+    permission_problem,
+    read_key_file,
+)
 from polyseme.errors import (
     AbortedError,
     DeadlineError,
     OverloadedError,
     RateLimitedError,
     TooLargeError,
+    UnauthorisedError,
 )
 from polyseme.http.middleware import CONTEXT, RequestContext
 from polyseme.operations.limits import UNLIMITED, Budget, set_budget
@@ -61,6 +71,36 @@ _RETRY_SECONDS = 2.0
 _log = logging.getLogger("polyseme")
 
 
+class ApiKeyAuth:
+    """Authentication by API keys from the settings and the key file."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._file = settings.api_keys_file
+        self._configured = digests_of_keys(key.get_secret_value() for key in settings.api_keys)
+        self._keys = self._read()
+        # An empty key file does not disable authentication.
+        self.required = bool(self._configured) or self._file is not None
+
+    def refresh(self) -> None:
+        """Read the key file again; keep the previous keys if it cannot be used."""
+        try:
+            self._keys = self._read()
+        except KeyFileError as error:
+            # `str`, because the log shows only the type of an exception.
+            _log.warning("polyseme: %s; the previous keys stay valid.", str(error))
+
+    def find_caller(self, authorization: str) -> str | None:
+        """Return the name of the key in an Authorization header, or None if it has no valid one."""
+        scheme, _, key = authorization.partition(" ")
+        return find_key(self._keys, key.strip()) if scheme.lower() == "bearer" else None
+
+    def _read(self) -> dict[str, bytes]:
+        file = self._file
+        if file and (problem := permission_problem(file)):
+            _log.warning("polyseme: %s.", problem)
+        return {**self._configured, **(read_key_file(file) if file else {})}
+
+
 class RateLimits:
     """The limits of the setting `rate_limit` on each key or, without a key, on each address.
 
@@ -90,21 +130,22 @@ class RateLimits:
 
     def hit(
         self,
-        name: str,
+        caller: str,
         scope: str = _SCOPE,
         cost: int = 1,
         headers: list[tuple[str, str]] | None = None,
     ) -> RateLimitedError | None:
-        """Count a request or processor time of a caller; return an error if it exceeds a rate.
+        """Count a request of a caller, or a cost in milliseconds of processor time.
 
-        `headers` gets the rates that were counted and what is left of them, as the headers of
-        draft-ietf-httpapi-ratelimit-headers-10.
+        Return an error if a rate is exceeded, else None. Append the headers of
+        draft-ietf-httpapi-ratelimit-headers-10 to `headers`, if given: the rates that were counted,
+        and what is left of them.
         """
         for rate in self._rates[scope]:
-            is_within = self._ask("hit", rate, name, scope, cost=cost)
+            is_within = self._call("hit", rate, caller, scope, cost=cost)
             if is_within and headers is None:
                 continue
-            window = self._ask("get_window_stats", rate, name, scope)
+            window = self._call("get_window_stats", rate, caller, scope)
             rest = math.ceil(window.reset_time - time.time()) + self._rounding
             seconds = int(min(max(rest, 1), rate.get_expiry()))
             if headers is not None:
@@ -115,9 +156,12 @@ class RateLimits:
                 return RateLimitedError(_EXCEEDED[scope], seconds)
         return None
 
-    def _ask(self, method: str, rate: Any, name: str, scope: str, **cost: int) -> Any:
-        """Call a method of the counter that works; one thread at a time tries Redis again."""
-        names, now = (_KEY_PREFIX, name, scope), time.monotonic()
+    def _call(self, method: str, rate: Any, caller: str, scope: str, **cost: int) -> Any:
+        """Call a method of the shared counter, or of this worker's while Redis fails.
+
+        After a failure, one thread at a time tries Redis again.
+        """
+        names, now = (_KEY_PREFIX, caller, scope), time.monotonic()
         if now >= self._next_try:
             if self._next_try:  # other threads do not wait for a Redis that hangs
                 self._next_try = now + _RETRY_SECONDS
@@ -232,8 +276,7 @@ class RequestBudget(Budget):
         self._started = time.thread_time()
         self._charged = 0.0
         self._room = 0
-        self.has_permit = False
-        """whether it has a permit for long requests"""
+        self._has_permit = False
         self.is_received = False
         """whether the whole body is received; a client that sends it slowly holds no permit"""
 
@@ -259,8 +302,7 @@ class RequestBudget(Budget):
                 self._context.aborted = True
                 raise AbortedError
         if self.is_received and used > self._max_work * _LONG:
-            if error := self.charge(used):
-                raise error
+            self.charge(used)
             self.take_permit()
 
     def reserve(self, size: int) -> None:
@@ -281,52 +323,91 @@ class RequestBudget(Budget):
 
     def give_back_permit(self) -> None:
         """Give back the permit of a request whose result is computed."""
-        if self.has_permit:
-            self.has_permit = False
+        if self._has_permit:
+            self._has_permit = False
             self._capacity.give_back(permits=1)
 
     def close(self) -> None:
         """End the budget; record the processor time, and give back the room of the response."""
         set_budget(UNLIMITED)
-        if self.has_permit:
-            self.give_back_permit()
+        self.give_back_permit()
         used = time.thread_time() - self._started
         self._context.work = used * 1000
         if self._room:
             self._capacity.give_back(room=self._room)
             self._room = 0
-        if self._rates.counts_work:
+        with suppress(RateLimitedError):  # the next request gets it
             self.charge(used)
         if used > self._max_work * _LONG and _malloc_trim:
             _malloc_trim(0)
 
     def take_permit(self, *, is_admitted: bool = False) -> None:
         """Take a permit for a long request; raise DeadlineError or OverloadedError."""
-        if not self.has_permit:
+        if not self._has_permit:
             self._capacity.take_permit(self._deadline, is_admitted=is_admitted)
-            self.has_permit = True
+            self._has_permit = True
 
-    def charge(self, used: float) -> RateLimitedError | None:
-        """Charge seconds to the rates of the caller; return an error if one is exceeded."""
-        if not self._rates.counts_work:
-            return None
-        new, self._charged = used - self._charged, used
-        milliseconds = math.ceil(new * 1000)
-        return self._rates.hit(caller_name(self._context), _WORK_SCOPE, milliseconds)
+    def charge(self, used: float) -> None:
+        """Charge processor time to the caller; raise RateLimitedError if it exceeds a rate.
+
+        `used` is the time of the request until now, in seconds.
+        """
+        if self._rates.counts_work:
+            new, self._charged = used - self._charged, used
+            milliseconds = math.ceil(new * 1000)
+            if error := self._rates.hit(caller_name(self._context), _WORK_SCOPE, milliseconds):
+                raise error
 
 
-def init_app(app: Flask, settings: Settings, rates: RateLimits) -> None:
-    """Give every POST request a budget."""
+def init_app(app: Flask, settings: Settings, auth: ApiKeyAuth, rates: RateLimits) -> None:
+    """Check the key and the rates of every request, and give each POST request a budget."""
     capacity = Capacity(settings.threads, settings.max_concurrent_answer_bytes)
+    is_limited = auth.required or rates.enabled
 
     @app.before_request
-    def start() -> None:
+    def admit() -> None:
         environ = request.environ
+        context: RequestContext = environ[CONTEXT]
+        if is_limited:
+            _check_access(context, settings, auth, rates)
         if environ["REQUEST_METHOD"] == "POST":
-            context = environ[CONTEXT]
             socket = environ.get("gunicorn.socket")
             budget = context.budget = RequestBudget(context, settings, capacity, rates, socket)
             set_budget(budget)
-            if rates.counts_work and (error := budget.charge(0.0)):
-                raise error
+            budget.charge(0.0)
             budget.check()
+
+
+def _check_access(
+    context: RequestContext, settings: Settings, auth: ApiKeyAuth, rates: RateLimits
+) -> None:
+    """Count a request, and require a key for it.
+
+    /v1/… and /v2/… except /v2/health/… are protected, and /metrics according to the settings.
+    Unknown routes and methods are counted too. Raises RateLimitedError or UnauthorisedError.
+    """
+    path = request.path
+    if auth.required:
+        context.caller = auth.find_caller(request.environ.get("HTTP_AUTHORIZATION", ""))
+    protected = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
+    metrics = settings.metrics == "key" and path == "/metrics"
+    if settings.cors_origins and request.method == "OPTIONS":
+        # Browsers send a preflight request without a key.
+        preflight = {"HTTP_ORIGIN", "HTTP_ACCESS_CONTROL_REQUEST_METHOD"}
+        if preflight <= request.environ.keys():
+            protected = metrics = False
+    unauthorized = auth.required and context.caller is None and (protected or metrics)
+    # Requests without a valid key are limited at /metrics too.
+    if protected or unauthorized or request.routing_exception is not None:
+        headers: list[tuple[str, str]] = []
+        error = rates.hit(caller_name(context), headers=headers)
+
+        @after_this_request
+        def report(response: Response) -> Response:
+            response.headers.extend(headers)
+            return response
+
+        if error:
+            raise error
+    if unauthorized:
+        raise UnauthorisedError
