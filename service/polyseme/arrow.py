@@ -6,10 +6,10 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, fields
 from functools import cache
 from itertools import chain
-from operator import itemgetter
+from operator import add, itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -34,7 +34,7 @@ from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import match_forms, may_occur, word_places
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part, token_weights
-from polyseme.operations.encode import TokenCounts, cast, encode_stacks, tokenize, word_indices
+from polyseme.operations.encode import cast, encode_stacks, tokenize, word_indices
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
 from polyseme.operations.schema import Request, Share
@@ -64,20 +64,20 @@ METADATA_KEY = b"polyseme"
 NOT_UTF8 = "is not text in UTF-8"
 ROW_OPTIONS = ("on_error", "truncate", "max_sentence_tokens")
 """Options that only change rows with an error or with a truncated text."""
-TOKEN_COLUMNS = {
-    "token": pa.string(),
-    "start": pa.int32(),
-    "stop": pa.int32(),
-    "key": pa.string(),
-    "resolution": pa.string(),
-}
-"""The columns of tokens; in rows of sentences, they are lists, and their names are plural."""
 SENSE_COLUMNS = {
     "sense": pa.int32(),
     "label": pa.string(),
     "confidence": pa.float32(),
     "unsure": pa.bool_(),
 }
+SENSES = pa.list_(
+    pa.struct(
+        {"word": pa.string()}
+        | dict.fromkeys(("start", "stop", "index"), pa.int32())
+        | SENSE_COLUMNS
+    )
+)
+"""The type of the occurrences of the inventories' words in a text."""
 FLOAT_COLUMNS = ("static", "contextual", "features", "attention", "vector")
 """The columns of floating-point numbers."""
 _BATCH_ROWS, _BATCH_BYTES = 1024, 1 << 20
@@ -154,14 +154,13 @@ class Encoder:
     dtype: Dtype = "float32"
     lists: Literal["fixed", "variable"] = "fixed"
     """vectors as fixed-size lists, or as lists of variable size for Spark"""
-    options: EncodeOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("keep", "include", "words", "senses"):
             value: Any = getattr(self, name)
             is_one = isinstance(value, str | Path | SenseInventory)
             object.__setattr__(self, name, (value,) if is_one else tuple(value))
-        _check_types(self)
+        _ARGUMENTS.of(**vars(self))
         if self.models_dir is not None:  # other processes may have other working directories
             object.__setattr__(self, "models_dir", Path(self.models_dir).absolute())
         inventories = (
@@ -171,9 +170,6 @@ class Encoder:
         if self.rows == "tokens" and not self.include:
             object.__setattr__(self, "include", ("contextual",))
         _check_combination(self)
-        names = EncodeOptions.model_fields.keys() & {one.name for one in fields(self)}
-        options = {name: getattr(self, name) for name in names} | {"include": [*self.include]}
-        object.__setattr__(self, "options", EncodeOptions.of(**options))
 
     def __call__(self, data: Any) -> Any:
         """Encode a `pyarrow.RecordBatch` or `pyarrow.Table`; return the same kind.
@@ -223,7 +219,7 @@ class Encoder:
 
     def document(self) -> dict[str, Any]:
         """Return the options that the values of the result depend on, as JSON has them."""
-        others = {"model", "models_dir", "sha256", "column", "keep", "senses", "options"}
+        others = {"model", "models_dir", "sha256", "column", "keep", "senses"}
         names = [one.name for one in fields(self) if one.name not in {*others, *ROW_OPTIONS}]
         checksums = [hashlib.sha256(one.to_json()).hexdigest() for one in self.inventories]
         return {name: getattr(self, name) for name in names} | {"senses": checksums}
@@ -251,12 +247,10 @@ class _Arguments(Request[Any]):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
 
-def _check_types(encoder: Encoder) -> None:
-    """Raise InvalidError if an argument does not have the type of its field."""
-    hints = get_type_hints(Encoder, include_extras=True)
-    kinds: dict[str, Any] = {name: (kind, ...) for name, kind in hints.items() if name != "options"}
-    schema = create_model("Arguments", __base__=_Arguments, **kinds)
-    schema.of(**{name: getattr(encoder, name) for name in kinds})
+_TYPES: dict[str, Any] = get_type_hints(Encoder, include_extras=True)
+_FIELDS: dict[str, Any] = {name: (kind, ...) for name, kind in _TYPES.items()}
+_ARGUMENTS = create_model("Arguments", __base__=_Arguments, **_FIELDS)
+"""Checks the types of an encoder's arguments."""
 
 
 def _check_combination(encoder: Encoder) -> None:
@@ -327,6 +321,9 @@ class Counts:
     failed: int = 0
     """rows with an error"""
 
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*map(add, astuple(self), astuple(other)))
+
 
 @dataclass
 class _Row:
@@ -342,23 +339,21 @@ class _Row:
     """the indices of the tokens to write; None for all"""
 
     @property
+    def has_nulls(self) -> bool:
+        """Whether nothing is written for the text."""
+        return self.is_null or self.error is not None
+
+    @property
     def words(self) -> Sequence[ResolvedToken]:
         """The tokens to write, without offsets if the sentence has a text."""
-        return self._chosen(self.sentence.words)
+        return self.chosen(self.sentence.words)
 
     @property
     def starts(self) -> Sequence[int | None]:
         """The offset of each token to write; None in a list of words."""
         if self.sentence.text is None:
             return [None] * len(self.words)
-        return self._chosen(self.sentence.starts)
-
-    @property
-    def offsets(self) -> Sequence[int | None]:
-        """The offset of each token to write, or the index of its first word in a list of words."""
-        if self.sentence.text is not None:
-            return self.starts
-        return self._chosen(word_indices(self.source, self.sentence.words))
+        return self.chosen(self.sentence.starts)
 
     @property
     def text(self) -> Text:
@@ -369,7 +364,8 @@ class _Row:
         end = sentence.starts[-1] + len(sentence.words[-1].text) if sentence.truncated else None
         return sentence.text[:end]
 
-    def _chosen(self, values: Sequence[Value]) -> Sequence[Value]:
+    def chosen(self, values: Sequence[Value]) -> Sequence[Value]:
+        """Return the values of the tokens to write, of those of all tokens."""
         return values if self.positions is None else [values[i] for i in self.positions]
 
 
@@ -389,7 +385,9 @@ class Encoding:
         self.counts = Counts()
         self.errors: list[tuple[int, str]] = []
         """the rows of the last input of `batches` that have an error, and what it is"""
-        options = encoder.options
+        names = EncodeOptions.model_fields.keys() & vars(encoder)
+        values = {name: getattr(encoder, name) for name in names}
+        options = EncodeOptions.of(**values | {"include": [*encoder.include]})
         options.resolve_oov(self.model)
         if encoder.inventories:
             self._senses([""])
@@ -411,33 +409,21 @@ class Encoding:
         self.schema = self._schema(copy_schema)
 
     def _schema(self, copy_schema: Any) -> Any:
-        encoder = self.encoder
-        real = pa.float16() if encoder.dtype == "float16" else pa.float32()
-        columns: dict[str, Any] = {"error": pa.string(), "truncated": pa.int32()}
-        senses = SENSE_COLUMNS if encoder.senses else {}
-        if self.is_tokens:
-            columns |= {"index": pa.int32()} | TOKEN_COLUMNS | senses
-            columns["vector"] = self._list_type(real, self.size_coefficients[encoder.include[0]][0])
-        else:
-            if senses:
-                position = dict.fromkeys(("start", "stop", "index"), pa.int32())
-                kinds = {"word": pa.string()} | position | senses
-                columns["senses"] = pa.list_(pa.struct(list(kinds.items())))
-            if encoder.include:
-                columns |= {f"{name}s": pa.list_(kind) for name, kind in TOKEN_COLUMNS.items()}
-            for part, (per_token, _) in self.size_coefficients.items():
-                columns[part] = pa.list_(self._list_type(real, per_token) if per_token else real)
-            if self.pooling:
-                columns["vector"] = self._list_type(real, self.width)
+        """Return the schema of the columns to copy and of the columns of no rows."""
+        dtype = np.dtype(self.encoder.dtype)
+        arrays = {part: np.zeros(0, dtype) for part in self.size_coefficients}
+        columns = self._row_columns([]) | (
+            self._columns_of_tokens([], arrays)
+            if self.is_tokens
+            else self._columns([], arrays, np.zeros((0, self.width), dtype))
+        )
         for i, name in enumerate(copy_schema.names):
             if name in columns or name in copy_schema.names[:i]:
                 raise _invalid("keep", f"the result has another column {name}")
+        encoder = self.encoder
         facts = {"model": encoder.model, "sha256": self.sha256, "options": encoder.document()}
-        metadata = {METADATA_KEY: json.dumps(facts)}
-        return pa.schema([*copy_schema, *(pa.field(*one) for one in columns.items())], metadata)
-
-    def _list_type(self, kind: Any, width: int) -> Any:
-        return pa.list_(kind, width if self.encoder.lists == "fixed" else -1)
+        new = (pa.field(name, column.type) for name, column in columns.items())
+        return pa.schema([*copy_schema, *new], {METADATA_KEY: json.dumps(facts)})
 
     def batches(
         self, texts: Any, columns: Sequence[Any], problems: Sequence[str | None]
@@ -531,13 +517,18 @@ class Encoding:
                     row.sentence, row.positions = Tokenized([]), None
                     overflowing.append(row)
             return self._encode(self._without_errors(overflowing, rows, first), columns, first)
-        counts = TokenCounts(row.sentence for row in rows)
-        self.counts.truncated += counts.truncated
+        words = list(chain.from_iterable(row.words for row in rows))
+        self.counts.tokens += len(words)
+        self.counts.unknown += [word.resolution for word in words].count("oov")
+        self.counts.truncated += sum(row.sentence.truncated for row in rows)
+        indices = pa.array([row.index for row in rows], pa.int64())
+        of_rows = [column.take(indices) for column in columns]
+        of_rows += self._row_columns(rows).values()
         if self.is_tokens:
-            return self._token_batches(rows, columns, arrays)
-        self.counts.tokens += counts.tokens
-        self.counts.unknown += counts.oov
-        return [self._sentence_batch(rows, columns, arrays, vectors)]
+            of_tokens = self._columns_of_tokens(rows, arrays)
+            return self._token_batches(rows, of_rows, [*of_tokens.values()])
+        of_rows += self._columns(rows, arrays, vectors).values()
+        return [pa.RecordBatch.from_arrays(of_rows, schema=self.schema)]
 
     def _arrays(self, rows: Sequence[_Row]) -> tuple[dict[ArrayPart, NDArray[Any]], Floats]:
         """Return the numbers of each array, one row after another, and the sentence vectors.
@@ -572,45 +563,57 @@ class Encoding:
                 pooled[list(stack)] = pool(self.model, of_stack, vectors, self.pooling)
         return results, cast(pooled, self.encoder.dtype)
 
-    def _sentence_batch(
-        self,
-        rows: Sequence[_Row],
-        columns: Sequence[Any],
-        arrays: dict[ArrayPart, NDArray[Any]],
-        vectors: Floats,
-    ) -> Any:
-        is_null = np.array([row.is_null or row.error is not None for row in rows], np.bool_)
+    def _row_columns(self, rows: Sequence[_Row]) -> dict[str, Any]:
+        """Return the columns that every row has."""
+        truncated = [None if row.has_nulls else row.sentence.truncated for row in rows]
+        return {
+            "error": pa.array([row.error for row in rows], pa.string()),
+            "truncated": pa.array(truncated, pa.int32()),
+        }
+
+    def _columns(
+        self, rows: Sequence[_Row], arrays: dict[ArrayPart, NDArray[Any]], vectors: Floats
+    ) -> dict[str, Any]:
+        """Return the columns of the texts."""
+        result = {}
+        is_null = np.array([row.has_nulls for row in rows], np.bool_)
         lengths = np.array([len(row.words) for row in rows], np.int64)
 
         def lists(values: Any, counts: NDArray[np.int64] = lengths) -> Any:
             offsets = pa.array(np.cumsum([0, *counts], dtype=np.int32))
             return pa.ListArray.from_arrays(offsets, values, mask=pa.array(is_null))
 
-        indices = pa.array([row.index for row in rows], pa.int64())
-        result = [column.take(indices) for column in columns]
-        result.append(pa.array([row.error for row in rows], pa.string()))
-        truncated = np.array([row.sentence.truncated for row in rows])
-        result.append(pa.array(truncated, pa.int32(), mask=is_null))
         if self.encoder.senses:
             senses = self._senses([row.text for row in rows])
-            kind = self.schema.field("senses").type
             pairs = zip(senses, is_null.tolist(), strict=True)
-            result.append(pa.array([None if null else one for one, null in pairs], kind))
+            result["senses"] = pa.array([None if null else one for one, null in pairs], SENSES)
         if self.encoder.include:
-            result += map(lists, token_columns(rows))
+            result |= {f"{name}s": lists(array) for name, array in token_columns(rows).items()}
         for part, (per_token, per_pair) in self.size_coefficients.items():
             if per_token:
-                of_tokens = arrays[part].reshape(-1, per_token)
-                result.append(lists(self._vectors(of_tokens, np.zeros(len(of_tokens), np.bool_))))
+                result[part] = lists(self._vectors(arrays[part].reshape(-1, per_token)))
             else:  # attention weights in C order
-                result.append(lists(pa.array(arrays[part]), lengths**2 * per_pair))
+                result[part] = lists(pa.array(arrays[part]), lengths**2 * per_pair)
         if self.pooling:
-            result.append(self._vectors(vectors, is_null | self._is_wordless(vectors)))
-        return pa.RecordBatch.from_arrays(result, schema=self.schema)
+            result["vector"] = self._vectors(vectors, is_null | self._is_wordless(vectors))
+        return result
 
-    def _vectors(self, vectors: Floats, is_null: NDArray[np.bool_]) -> Any:
+    def _columns_of_tokens(
+        self, rows: Sequence[_Row], arrays: dict[ArrayPart, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """Return the columns of the tokens to write, without those of rows with an error."""
+        indices = [row.chosen(range(len(row.sentence.words))) for row in rows]
+        result = {"index": pa.array([*chain.from_iterable(indices)], pa.int32())}
+        result |= token_columns(rows)
+        if self.encoder.senses:
+            result |= self._sense_columns(rows)
+        ((part, values),) = arrays.items()
+        vectors = values.reshape(-1, self.size_coefficients[part][0])
+        return result | {"vector": self._vectors(vectors, self._is_wordless(vectors))}
+
+    def _vectors(self, vectors: Floats, is_null: NDArray[np.bool_] | None = None) -> Any:
         """Return an Arrow array of vectors. [m, d], [m]"""
-        values, mask = pa.array(vectors.reshape(-1)), pa.array(is_null)
+        values, mask = pa.array(vectors.reshape(-1)), None if is_null is None else pa.array(is_null)
         if self.encoder.lists == "fixed":
             return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)
         offsets = pa.array(range(0, len(values) + 1, vectors.shape[1]), pa.int32())
@@ -618,60 +621,42 @@ class Encoding:
 
     def _is_wordless(self, vectors: Floats) -> NDArray[np.bool_]:
         """Return which vectors have no direction and are written as null. [m, d] -> [m]"""
-        if self.encoder.wordless == "zero":
-            return np.zeros(len(vectors), np.bool_)
-        return np.logical_not(vectors.any(axis=1))
+        return np.logical_not(vectors.any(axis=1)) & (self.encoder.wordless == "null")
 
     def _token_batches(
-        self, rows: Sequence[_Row], columns: Sequence[Any], arrays: dict[ArrayPart, NDArray[Any]]
+        self, rows: Sequence[_Row], of_rows: Sequence[Any], of_tokens: Sequence[Any]
     ) -> Iterable[Any]:
         """Return a row for each token to write, and one for each row with an error."""
         counts = np.array([len(row.words) for row in rows], np.int64)
         has_error = np.array([row.error is not None for row in rows], np.bool_)
-        positions = chain.from_iterable(
-            range(len(row.words)) if row.positions is None else row.positions for row in rows
-        )
-        tokens = token_columns(rows)
-        ((name, values),) = arrays.items()
-        vectors = values.reshape(-1, self.size_coefficients[name][0])
-        tokens = [pa.array(list(positions), pa.int32()), *tokens]
-        if self.encoder.senses:
-            tokens += self._sense_columns(rows)
-        tokens.append(self._vectors(vectors, self._is_wordless(vectors)))
-        total = int(counts.sum())
-        self.counts.tokens += total
-        self.counts.unknown += sum(word.resolution == "oov" for row in rows for word in row.words)
-        of_rows = np.repeat(np.arange(len(rows)), np.maximum(counts, has_error))
+        indices = np.repeat(np.arange(len(rows)), np.maximum(counts, has_error))
         if has_error.any():
-            of_tokens = np.zeros(len(of_rows), np.int64)
-            of_tokens[~has_error[of_rows]] = np.arange(total)
-            indices = pa.array(of_tokens, mask=has_error[of_rows])
-            tokens = [column.take(indices) for column in tokens]
-        errors = pa.array([row.error for row in rows], pa.string())
-        truncated = [None if row.error else row.sentence.truncated for row in rows]
-        of_inputs = pa.array([row.index for row in rows], pa.int64())
-        columns = [column.take(of_inputs) for column in columns]
-        columns += [errors, pa.array(truncated, pa.int32())]
-        sizes = np.sum([row_bytes(column) for column in columns], axis=0)[of_rows]
+            is_null = has_error[indices]
+            positions = pa.array(np.cumsum(~is_null) - 1, mask=is_null)
+            of_tokens = [column.take(positions) for column in of_tokens]
+        sizes = np.sum([row_bytes(column) for column in of_rows], axis=0)[indices]
 
         def part(start: int, end: int) -> Any:
-            arrays = [column.take(pa.array(of_rows[start:end])) for column in columns]
-            arrays += [column.slice(start, end - start) for column in tokens]
+            arrays = [column.take(pa.array(indices[start:end])) for column in of_rows]
+            arrays += [column.slice(start, end - start) for column in of_tokens]
             return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
         # Each part copies its columns when it is needed: tokens repeat those of their text.
         return (part(start, end) for start, end in ranges(sizes, GROUP_BYTES))
 
-    def _sense_columns(self, rows: Sequence[_Row]) -> list[Any]:
+    def _sense_columns(self, rows: Sequence[_Row]) -> dict[str, Any]:
         """Return the sense of each token to write; null for a word without an inventory."""
         senses: list[dict[str, Any]] = []
         for row, occurrences in zip(rows, self._senses([row.text for row in rows]), strict=True):
             by_offset = {one["offset"]: one for one in occurrences}
-            senses += [by_offset.get(offset, {}) for offset in row.offsets]
-        return [
-            pa.array([one.get(name) for one in senses], kind)
+            offsets: Sequence[int | None] = row.starts
+            if row.sentence.text is None:
+                offsets = row.chosen(word_indices(row.source, row.sentence.words))
+            senses += [by_offset.get(offset, {}) for offset in offsets]
+        return {
+            name: pa.array([one.get(name) for one in senses], kind)
             for name, kind in SENSE_COLUMNS.items()
-        ]
+        }
 
     def _senses(self, texts: Sequence[Text]) -> list[list[dict[str, Any]]]:
         """Return the occurrences of the inventories' words in each text, with their senses."""
@@ -692,14 +677,18 @@ def row_error(error: PolysemeError) -> str:
     return f"{error.code}: {detail} {_HINTS.get(error.code, error.hint)}"
 
 
-def token_columns(rows: Sequence[_Row]) -> list[Any]:
-    """Return the Arrow arrays of TOKEN_COLUMNS for the tokens to write of all rows."""
+def token_columns(rows: Sequence[_Row]) -> dict[str, Any]:
+    """Return the columns of the tokens to write of all rows; as lists, their names are plural."""
     words = list(chain.from_iterable(row.words for row in rows))
     texts, keys, resolutions = (list(map(itemgetter(i), words)) for i in (0, 3, 4))
     starts = pa.array(list(chain.from_iterable(row.starts for row in rows)), pa.int32())
-    stops = pc.add(starts, pa.array(list(map(len, texts)), pa.int32()))
-    strings = [pa.array(values, pa.string()) for values in (texts, keys, resolutions)]
-    return [strings[0], starts, stops, *strings[1:]]
+    return {
+        "token": pa.array(texts, pa.string()),
+        "start": starts,
+        "stop": pc.add(starts, pa.array(list(map(len, texts)), pa.int32())),
+        "key": pa.array(keys, pa.string()),
+        "resolution": pa.array(resolutions, pa.string()),
+    }
 
 
 def ranges(

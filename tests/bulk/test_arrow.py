@@ -10,11 +10,11 @@ import pytest
 
 import polyseme
 from polyseme.arrow import METADATA_KEY, Encoder
-from polyseme.client.local import LocalModel
 from polyseme.errors import InvalidError, ModelFolderError, UnknownModelError
 from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 from tests.bulk import SENTENCES
+from tests.operations.calls import senses_in
 from tests.senses.test_find import MONEY, RIVER
 
 TEXTS = ["The river bank", None, "", "word " * 2000, " \n", "Money in the bank"]
@@ -24,12 +24,6 @@ BATCH = pa.RecordBatch.from_pydict({"id": range(len(TEXTS)), "text": TEXTS})
 @pytest.fixture(scope="module")
 def local():
     return polyseme.load()
-
-
-@pytest.fixture(scope="module")
-def inventory(bundled):
-    """The senses of *bank*."""
-    return LocalModel(bundled).senses("bank", RIVER + MONEY, senses=2).inventory
 
 
 def vectors_of(table, column="vector"):
@@ -119,6 +113,49 @@ def test_tokens_of_words_and_senses_are_written_in_one_pass(local, inventory):
     assert len(rows) == len(banks) + 2
     # The text that has no such word is not tokenized.
     assert table["error"].null_count == len(rows)
+
+
+def test_each_row_has_the_senses_that_the_model_applies(local, inventories):
+    texts = [
+        "No such word.",
+        "The bank of the river.",
+        "",
+        "Bank interest at the bank.",
+        "interest",
+    ]
+    expected = [[] for _ in texts]
+    for inventory in inventories:
+        for one in local.apply(inventory, texts).occurrences:
+            values = (one.start, one.end, one.sense, one.label, one.unsure)
+            expected[one.text].append((inventory.word, *values))
+    table = Encoder(pooling=None, senses=inventories)(pa.record_batch({"text": [*texts, None]}))
+    *rows, of_null = table["senses"].to_pylist()
+    fields = ("word", "start", "stop", "sense", "label", "unsure")
+    assert [[tuple(one[name] for name in fields) for one in row] for row in rows] == expected
+    assert of_null is None
+
+
+@pytest.mark.parametrize("phrases", [False, True])
+def test_lists_of_words_have_the_senses_of_their_texts(bundled, phrases):
+    found = senses_in(bundled, "bank", RIVER + MONEY, senses=2, inventory=True, phrases=phrases)
+    texts = ["the New York bank", "", "no", "Bank by bank", "the river bank " + "a " * 9 + "bank"]
+    lists = pa.array([text.split() for text in texts])
+    options = {"senses": (found.inventory,), "phrases": phrases, "pooling": None}
+    options |= {"truncate": True, "max_sentence_tokens": 9}
+    rows = Encoder(**options)(pa.record_batch({"text": texts})).to_pylist()
+    of_lists = Encoder(**options)(pa.record_batch({"text": lists})).to_pylist()
+    senses = [sense for row in of_lists for sense in row["senses"]]
+    assert [sense["index"] for sense in senses] == [3, 0, 2, 2]
+    assert {sense["start"] for sense in senses} == {None}
+    for text, row, of_list in zip(texts, rows, of_lists, strict=True):
+        for one, other in zip(row["senses"], of_list["senses"], strict=True):
+            one |= {"index": text[: one["start"]].count(" "), "start": None, "stop": None}
+            assert one == other
+    for column in (lists, texts):
+        tokens = Encoder(**options, rows="tokens")(pa.record_batch({"text": column})).to_pylist()
+        assert [token["label"] for token in tokens] == [sense["label"] for sense in senses]
+        assert {token["token"].lower() for token in tokens} == {"bank"}
+    assert [token["start"] for token in tokens] == [13, 0, 8, 10]
 
 
 def test_senses_alone_skip_texts_that_lack_the_word(inventory):

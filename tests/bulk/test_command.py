@@ -79,21 +79,37 @@ def test_workers_read_the_models_of_the_user_and_end(tmp_path, monkeypatch):
 
 
 def test_occurrences_of_words_are_written(tmp_path):
-    source = write_lines(tmp_path / "in.txt", SENTENCES)
-    tokens = ("--rows", "tokens", "--format", "jsonl")
-    words = ("--words", "bank", "--words", "APPLE, mill")
+    source = write_lines(tmp_path / "in.txt", [*SENTENCES, "a high speed train"])
+    tokens = ("--rows", "tokens", "--format", "jsonl", "--phrases")
+    words = ("--words", "bank", "--words", "APPLE, high  speed")
     code, stdout, stderr = bulk(source, tmp_path / "out", *tokens, *words)
     assert code == 0, stderr
-    assert stdout.decode().startswith("5 rows  6 tokens  0 unknown")
+    assert stdout.decode().startswith("6 rows  6 tokens  0 unknown")
     tokens_of_lines = [line["token"] for line in lines_of(tmp_path / "out")]
-    assert tokens_of_lines == ["bank", "bank", "mill", "bank", "Apple", "apple"]
+    assert tokens_of_lines == ["bank", "bank", "bank", "Apple", "apple", "high speed"]
     assert b"no token" not in stderr
     code, _, stderr = bulk(source, tmp_path / "none", *tokens, "--words", "zebra")
     assert code == 0
     assert b"polyseme: no token of the texts is one of the --words." in stderr.splitlines()
-    phrase = write_lines(tmp_path / "phrase.txt", ["a high speed train"])
-    bulk(phrase, tmp_path / "phrase", *tokens, "--words", "high  speed", "--phrases")
-    assert [line["token"] for line in lines_of(tmp_path / "phrase")] == ["high speed"]
+
+
+def test_inventories_are_read_and_must_fit(tmp_path, inventory):
+    source = write_lines(tmp_path / "in.txt", ["The bank of the river.", "none"])
+    path, other = tmp_path / "bank.senses", tmp_path / "other.senses"
+    inventory.save(path)
+    other.write_text(path.read_text().replace(inventory.checksum, "0" * 64))
+    options = ("--include", "none", "--format", "jsonl")
+    code, _, stderr = bulk(source, tmp_path / "out", *options, "--senses", path)
+    assert code == 0, stderr
+    assert [len(line["senses"]) for line in lines_of(tmp_path / "out")] == [1, 0]
+    for inventories, message in (
+        ((path, path), "another job's shards (other senses)"),
+        ([source], "in.txt: This is not an inventory of senses."),
+        ([other], "`inventory`: another model than wiki-en found these"),
+    ):
+        senses = (part for one in inventories for part in ("--senses", one))
+        code, _, stderr = bulk(source, tmp_path / "out", *options, *senses)
+        assert (code, message in " ".join(stderr.decode().split())) == (1, True), stderr
 
 
 TOKENS = ("--rows", "tokens")

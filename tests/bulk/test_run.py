@@ -6,10 +6,9 @@ import os
 import orjson
 import pytest
 
-from polyseme.bulk.run import write_in_processes
-from polyseme.bulk.write import read_facts
+from polyseme.bulk.write import write_shard
 from polyseme.errors import CommandError
-from tests.bulk import bulk, job_of, many, parts, run_inline, shards_of, table_of, write_lines
+from tests.bulk import bulk, many, parts, run_inline, shards_of, table_of, write_lines
 
 
 def test_interrupted_runs_leave_the_bytes_of_one_run(tmp_path, monkeypatch):
@@ -19,12 +18,13 @@ def test_interrupted_runs_leave_the_bytes_of_one_run(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             left = iter(range(shards))
 
-            def interrupt(path, left=left):
+            def interrupt(job, shard, left=left):
+                counts = write_shard(job, shard)
                 if next(left, None) is None:
                     raise KeyboardInterrupt
-                return read_facts(path)
+                return counts
 
-            patch.setattr("polyseme.bulk.run.read_facts", interrupt)
+            patch.setattr("polyseme.bulk.run.write_shard", interrupt)
             code, stdout, stderr = bulk(source, out, *options)
         assert (code, stdout) == (1, b"")
         assert stderr.endswith(b"kept: run the same command again to go on.\n")
@@ -40,10 +40,11 @@ def test_interrupted_runs_leave_the_bytes_of_one_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_workers_that_always_die_end_the_run(tmp_path):
-    job, _ = job_of(write_lines(tmp_path / "in.txt", ["a"]), tmp_path / "out")
+def test_workers_that_always_die_end_the_run(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr("polyseme.bulk.run.split_shards", lambda *_: [WorkerKiller()])
     with pytest.raises(CommandError, match=r"Workers die repeatedly, .* fewer --workers"):
-        write_in_processes(job, [WorkerKiller()], lambda _: None, workers=1)
+        run_inline(write_lines(tmp_path / "in.txt", ["a"]), tmp_path / "out")
 
 
 class WorkerKiller:
@@ -64,7 +65,7 @@ def test_new_files_in_a_folder_become_new_shards(tmp_path):
     write_lines(folder / "a.txt", many(5))
     write_lines(folder / "c.txt", many(7))
     outcome = run_inline(folder, out, shard_rows=10)
-    assert (outcome.rows, outcome.counts.rows, outcome.shards) == (12, 37, 5)
+    assert (outcome.written.rows, outcome.counts.rows, outcome.shards) == (12, 37, 5)
     after = shards_of(out)
     assert {name: after[name] for name in before if "part" in name} == {
         name: content for name, content in before.items() if "part" in name
@@ -72,7 +73,7 @@ def test_new_files_in_a_folder_become_new_shards(tmp_path):
     columns = table_of(out).select(["file", "row"]).to_pydict()
     assert columns["file"] == ["b.txt"] * 25 + ["a.txt"] * 5 + ["c.txt"] * 7
     assert columns["row"] == [*range(25), *range(5), *range(7)]
-    assert run_inline(folder, out, shard_rows=10).rows == 0
+    assert run_inline(folder, out, shard_rows=10).written.rows == 0
     assert shards_of(out) == after
     (folder / "a.txt").unlink()
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
@@ -86,20 +87,12 @@ def test_only_missing_shards_are_written_again(tmp_path):
     before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
     write_lines(source, many(50))  # the same contents at another time
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.rows, outcome.existing, outcome.counts.rows) == (0, 5, 50)
+    assert (outcome.written.rows, outcome.existing, outcome.counts.rows) == (0, 5, 50)
     assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
     parts(out)[2].unlink()
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.rows, outcome.counts.rows) == (10, 50)
+    assert (outcome.written.rows, outcome.counts.rows) == (10, 50)
     assert shards_of(out) == before
-
-
-@pytest.fixture
-def written(tmp_path):
-    """The source and the folder of a job of two shards."""
-    source, out = write_lines(tmp_path / "in.txt", many(20)), tmp_path / "out"
-    run_inline(source, out, shard_rows=10, max_sentence_tokens=40)
-    return source, out
 
 
 def contents(folder):
@@ -120,22 +113,25 @@ TOKENS = {"rows": "tokens", "words": ("bank",)}
         ("another last sentence", r"another job's shards \(other input\)"),
         ("part-00007.parquet", "contains shards of another job"),
         ("letter.txt", "contains other files"),
+        ("_bulk.json", r"_bulk\.json in the folder is damaged"),
         ("in the source's folder", "The input is in the folder of the output"),
         ("lock", "Another run is writing"),
     ],
     ids=str,
 )
-def test_folder_of_another_job_is_rejected_and_unchanged(written, options, message):
-    source, out = written
+def test_folder_of_another_job_is_rejected_and_unchanged(tmp_path, options, message):
+    source, out = write_lines(tmp_path / "in.txt", many(20)), tmp_path / "out"
+    same = {"shard_rows": 10, "max_sentence_tokens": 40}
+    run_inline(source, out, **same)
     with (out / "_lock").open("a") as lock:
         match options:
             case "another last sentence":
                 write_lines(source, [*many(19), options])
             case "part-00007.parquet":
                 (out / options).write_bytes(parts(out)[0].read_bytes())
-            case "letter.txt":
+            case "letter.txt" | "_bulk.json":
                 (out / "_bulk.json").unlink()
-                (out / options).write_text("mine")
+                (out / options).write_text("[]")
             case "in the source's folder":
                 out = out.parent
             case "lock":
@@ -143,7 +139,7 @@ def test_folder_of_another_job_is_rejected_and_unchanged(written, options, messa
         before = contents(out)
         changes = options if isinstance(options, dict) else {}
         with pytest.raises(CommandError, match=message):
-            run_inline(source, out, **{"shard_rows": 10, "max_sentence_tokens": 40, **changes})
+            run_inline(source, out, **same | changes)
     assert contents(out) == before
 
 

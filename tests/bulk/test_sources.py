@@ -29,16 +29,6 @@ def texts_of(path, column="text", keep=()):
     return values
 
 
-def conllu(*sentences):
-    """Sentences of (word, lemma) in CoNLL-U."""
-    rest = "\t_" * 7
-    lines = (
-        [f"{i}\t{word}\t{lemma}{rest}\n" for i, (word, lemma) in enumerate(sentence, 1)]
-        for sentence in sentences
-    )
-    return "".join("".join([*words, "\n"]) for words in lines)
-
-
 def lists_of(rows):
     """The texts of rows, and the columns to keep."""
     return [column.to_pylist() for column in (rows.texts, *rows.columns)]
@@ -63,7 +53,7 @@ def write(path, rows):
 ROWS = [{"id": str(number), "text": text} for number, text in enumerate(SENTENCES)]
 
 
-def test_sentences_of_conllu_are_lists_of_words_with_lemmas(tmp_path):
+def test_sentences_of_conllu_are_lists_of_words_with_lemmas(tmp_path, monkeypatch):
     path, rest = tmp_path / "a.conllu", "\t_" * 7
     spans = f"# text = im Haus\n1-2\tim\t_{rest}\n1\tin\tin{rest}\n2\tdem\tder{rest}\n"
     path.write_text(f"{spans}2.1\tgeht\tgehen{rest}\n3\tHaus\tHaus{rest}\n\n\n1\tab c\t_{rest}\r\n")
@@ -71,43 +61,35 @@ def test_sentences_of_conllu_are_lists_of_words_with_lemmas(tmp_path):
     assert texts_of(path, keep=["lemma"]) == expected
     with pytest.raises(CommandError, match="no column upos; the columns are text, lemma"):
         texts_of(path, keep=["upos"])
-    path.write_text(conllu([("a", "b")]) + "1 c c\n\n" + conllu([("d", "e")]))
-    (rows,) = read(find_files(path)[0], "text", ["lemma"])
-    assert lists_of(rows) == [[["a"], None, ["d"]], [["b"], None, ["e"]]]
-    problem = "has a line without 10 fields separated by tabs; correct it, or remove the sentence"
-    assert rows.problems == [None, problem, None]
-
-
-def test_a_sentence_of_conllu_that_is_too_long_costs_only_its_row(tmp_path, monkeypatch):
-    path = tmp_path / "a.conllu"
-    path.write_text(conllu([("a", "b")], [("c", "d")] * 200, [("e", "f")]))
     monkeypatch.setattr(reading, "MAX_ROW_BYTES", 1000)
-    (rows,) = read(find_files(path)[0], "text", [])
-    assert rows.texts.to_pylist() == [["a"], None, ["e"]]
+    one, two, long = f"1\ta\tb{rest}\n", f"1\td\te{rest}\n", f"1\tc\tc{rest}\n" * 200
+    path.write_text(f"{one}1 c c\n\n{two}\n{long}\n{one}")
+    (rows,) = read(*find_files(path), "text", ["lemma"])
+    assert lists_of(rows) == [[None, ["d"], None, ["a"]], [None, ["e"], None, ["b"]]]
+    problem = "has a line without 10 fields separated by tabs; correct it, or remove the sentence"
+    assert rows.problems[:2] == [problem, None]
+    assert rows.problems[2].startswith("has more than 1000 bytes") and not rows.problems[3]
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv", "a.txt"])
+COMPRESSED = {
+    "b.jsonl.gz": gzip.compress,
+    "b.csv.zst": zstandard.ZstdCompressor().compress,
+    "b.txt.bz2": bz2.compress,
+}
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv", "a.txt", *COMPRESSED])
 def test_every_kind_of_file_gives_the_same_texts_and_columns(tmp_path, name):
-    path = write(tmp_path / name, ROWS)
-    keep = ("text",) if name == "a.txt" else ("id", "text")
+    path = tmp_path / name
+    if name in COMPRESSED:
+        data = write(path.with_suffix(""), ROWS).read_bytes()
+        # Two members in one file, as `cat` makes them.
+        path.write_bytes(b"".join(map(COMPRESSED[name], (data[:50], data[50:]))))
+    else:
+        write(path, ROWS)
+    keep = ("text",) if ".txt" in name else ("id", "text")
     expected = [tuple(row[column] for column in ("text", *keep)) for row in ROWS]
     assert texts_of(path, keep=keep) == expected
-
-
-COMPRESSED = [
-    ("b.jsonl.gz", gzip.compress),
-    ("b.csv.zst", zstandard.ZstdCompressor().compress),
-    ("b.txt.bz2", bz2.compress),
-]
-
-
-@pytest.mark.parametrize(("name", "compress"), COMPRESSED)
-def test_every_member_of_a_compressed_file_is_read(tmp_path, name, compress):
-    path = tmp_path / name
-    data = write(path.with_suffix(""), ROWS).read_bytes()
-    # Two members in one file, as `cat` makes them.
-    path.write_bytes(compress(data[:50]) + compress(data[50:]))
-    assert texts_of(path) == [(text,) for text in SENTENCES]
 
 
 ROW = "id\ttext\n1\t"
@@ -164,14 +146,6 @@ def test_quotes_and_line_breaks(tmp_path, monkeypatch, size, name, content, rows
     path = tmp_path / name
     path.write_bytes(content.encode())
     assert texts_of(path, keep=("id",) if len(rows[0]) > 1 else ()) == rows
-
-
-def test_a_row_of_a_table_that_is_not_utf8_has_no_text(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_bytes(b"id\ttext\n1\ta\xff\n2\tb\n\xff\tc\n")
-    (rows,) = read(*find_files(path), "text", ("id",))
-    assert lists_of(rows) == [[None, "b", None], ["1", "2", None]]
-    assert rows.problems == ["is not text in UTF-8", None, "is not text in UTF-8"]
 
 
 VALUES = {
@@ -234,12 +208,6 @@ def test_parquet_texts_may_have_any_type_of_strings(tmp_path, kind, lists):
     assert [text for (text,) in texts_of(tmp_path / "a.parquet")] == expected
 
 
-@pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null())], ids=str)
-def test_a_column_of_parquet_without_any_text_is_read(tmp_path, kind):
-    pq.write_table(pa.table({"text": pa.nulls(2, kind)}), tmp_path / "a.parquet")
-    assert texts_of(tmp_path / "a.parquet") == [(None,), (None,)]
-
-
 def test_views_of_strings_in_parquet_are_kept(tmp_path):
     kinds = {
         "a": pa.string_view(),
@@ -255,13 +223,18 @@ def test_views_of_strings_in_parquet_are_kept(tmp_path):
     assert texts_of(tmp_path / "a.parquet", keep=(*kinds,)) == expected
 
 
-def test_a_kept_string_of_parquet_that_is_not_utf8_costs_only_its_row(tmp_path):
+def test_a_string_that_is_not_utf8_costs_only_its_row(tmp_path):
     column = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
     column = pa.StructArray.from_arrays([column], ["x"])
     pq.write_table(pa.table({"text": ["1", "2", "3"], "k": column}), tmp_path / "a.parquet")
-    (rows,) = read(*find_files(tmp_path / "a.parquet"), "text", ("k",))
-    assert lists_of(rows) == [["1", None, "3"], [{"x": "a"}, None, {"x": "c"}]]
-    assert rows.problems == [None, "is not text in UTF-8", None]
+    (tmp_path / "a.tsv").write_bytes(b"k\ttext\n1\ta\xff\n2\tb\n\xff\tc\n")
+    problem, values = "is not text in UTF-8", {}
+    for name, problems in (("tsv", [problem, None, problem]), ("parquet", [None, problem, None])):
+        (rows,) = read(*find_files(tmp_path / f"a.{name}"), "text", ("k",))
+        assert rows.problems == problems
+        values[name] = lists_of(rows)
+    assert values["tsv"] == [[None, "b", None], ["1", "2", None]]
+    assert values["parquet"] == [["1", None, "3"], [{"x": "a"}, None, {"x": "c"}]]
 
 
 @pytest.fixture
@@ -272,19 +245,26 @@ def memory():
     memory.store.clear()
 
 
+NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
 def test_files_of_an_address_are_those_of_a_folder(tmp_path, memory):
-    for name in ("year=2024/a.parquet", "year=2025/b.jsonl", "c.csv"):
+    for name in ("c.csv", "year=2024/lang=en%20gb/a.parquet", f"year={NULL}/b.jsonl"):
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, ROWS)
-    path.with_suffix(".csv.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.with_suffix(".csv.gz").write_bytes(gzip.compress((tmp_path / "in/c.csv").read_bytes()))
     memory.put(str(tmp_path / "in"), "/bucket/in", recursive=True)
     memory.pipe("/bucket/in/_SUCCESS", b"")
     local, remote = find_files(tmp_path / "in"), find_files("fsspec+memory:///bucket/in")
     assert [one.document() for one in local] == [one.document() for one in remote]
-    assert [one.partitions for one in local] == [one.partitions for one in remote]
-    keep = ("id", "year")
-    assert texts_of("fsspec+memory:///bucket/in", keep=keep) == texts_of(tmp_path / "in", keep=keep)
+    none = {"year": None, "lang": None}
+    partitions = [none, {"year": "2024", "lang": "en gb"}, none, none]
+    assert [one.partitions for one in local] == [one.partitions for one in remote] == partitions
+    assert read_schema(remote, "text", ("id",)).names == ["id", "year", "lang"]
+    rows = [(one["text"], one["id"], *values.values()) for values in partitions for one in ROWS]
+    for folder in (tmp_path / "in", "fsspec+memory:///bucket/in"):
+        assert texts_of(folder, keep=("id", "year", "lang")) == rows
     with pytest.raises(CommandError, match=r"\*\.csv: there is no such file"):
         find_files("fsspec+memory:///bucket/*.csv")
 
@@ -406,6 +386,9 @@ def test_columns_of_parquet_that_cannot_be_used_are_rejected(tmp_path):
     pq.write_table(pa.table({"text": [1, 2]}), path)
     with pytest.raises(CommandError, match="the column of texts has the type int64; --column must"):
         texts_of(path)
+    for kind in (pa.null(), pa.list_(pa.null())):
+        pq.write_table(pa.table({"text": pa.nulls(2, kind)}), path)
+        assert texts_of(path) == [(None,), (None,)]
 
 
 OTHER_TYPES = [

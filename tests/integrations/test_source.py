@@ -12,7 +12,7 @@ from polyseme.errors import UnauthorisedError, UnknownModelError
 from polyseme.integrations import forget, open_encoder
 from polyseme.integrations.sklearn import ContextualVectorizer
 from tests.conftest import start
-from tests.integrations.documents import SETTINGS
+from tests.integrations import SETTINGS
 
 pytestmark = pytest.mark.slow
 

@@ -1,13 +1,19 @@
-"""spaCy documents get the vectors and the attention of spaCy's tokens."""
+"""spaCy documents get vectors and attention, which are stored, sent and compared with them."""
 
-from itertools import pairwise
+import pickle
+import subprocess
+import sys
+import warnings
 
 import numpy as np
 import pytest
 import spacy
+from scipy.linalg import block_diag
+from spacy.tokens import Doc, DocBin
 
 from polyseme.errors import PolysemeError, UnknownWordError
-from tests.integrations.documents import (
+from polyseme.integrations.spacy import add_hooks
+from tests.integrations import (
     BANK,
     STATIC,
     TEXT,
@@ -52,21 +58,23 @@ def test_a_document_without_words_is_accepted():
         assert doc._.attention is None
 
 
-def test_a_document_is_encoded_by_sentence_if_it_has_sentences(deep):
-    doc = pipeline("sentencizer")("river bank . money bank .")
-    alone = deep.encode([["river", "bank", "."], ["money", "bank", "."]], layers="last")
+@pytest.mark.parametrize(
+    ("before", "settings", "chunks"),
+    [
+        (["sentencizer"], {}, ["river bank .", "money bank ."]),
+        (["sentencizer"], {"context": "document"}, ["river bank . money bank ."]),
+        ([], {}, ["river bank . money bank ."]),
+        ([], {"most": 3}, ["river bank money"]),
+        ([], {"most": 3}, ["river bank money", "apple did high"]),
+        ([], {"most": 3}, ["river bank money", "apple did", "high end"]),
+    ],
+)
+def test_a_sentence_or_an_even_chunk_is_encoded_by_itself(deep, before, settings, chunks):
+    doc = pipeline(*before, **settings)(" ".join(chunks))
+    alone = deep.encode([chunk.split() for chunk in chunks], layers="last", heads="mean")
     assert np.array_equal(doc.tensor, np.concatenate([one.contextual for one in alone]))
-    expected = np.zeros((6, 6), np.float32)
-    for start, one in zip((0, 3), alone, strict=True):
-        expected[start : start + 3, start : start + 3] = one.attention[0].mean(axis=0)
-    assert doc._.attention == pytest.approx(expected, abs=1e-6)
-    assert np.array_equal(doc[4]._.attention, doc._.attention[4])
-
-
-def test_the_whole_document_is_encoded_on_request(deep):
-    (whole,) = deep.encode([["river", "bank", ".", "money", "bank", "."]])
-    for nlp in (pipeline("sentencizer", context="document"), pipeline()):
-        assert np.array_equal(nlp("river bank . money bank .").tensor, whole.contextual)
+    assert np.array_equal(doc._.attention, block_diag(*(one.attention[0] for one in alone)))
+    assert all(np.array_equal(token._.attention, doc._.attention[token.i]) for token in doc)
 
 
 @pytest.mark.parametrize("layer", [0, None])
@@ -79,19 +87,6 @@ def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
     assert doc._.attention.shape == (H, 3, 3)
     assert np.array_equal(doc._.attention, one.attention[1 if layer is None else layer])
     assert np.array_equal(doc[1]._.attention, doc._.attention[:, 1])
-
-
-@pytest.mark.parametrize("cuts", [(0, 3), (0, 3, 6), (0, 3, 5, 7)])
-def test_long_documents_are_split_into_even_chunks(deep, cuts):
-    words = ["river", "bank", "money", "apple", "did", "high", "end"][: cuts[-1]]
-    doc = pipeline(most=3)(" ".join(words))
-    chunks = [words[start:end] for start, end in pairwise(cuts)]
-    alone = deep.encode(chunks, layers="last", heads="mean")
-    assert np.array_equal(doc.tensor, np.concatenate([one.contextual for one in alone]))
-    attention = np.zeros((len(words), len(words)), np.float32)
-    for (start, end), one in zip(pairwise(cuts), alone, strict=True):
-        attention[start:end, start:end] = one.attention[0]
-    assert np.array_equal(doc._.attention, attention)
 
 
 @pytest.mark.parametrize(
@@ -152,3 +147,87 @@ def test_the_setting_vectors_selects_the_vector_of_a_token(deep, kind):
     assert np.array_equal(doc[1:].vector, rows[1])
     assert doc.vector == pytest.approx(rows.mean(axis=0))
     assert unhooked("river bank")[1].vector.tolist() == [1, 1, 1]
+
+
+def cosine(left, right):
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    return left @ right / np.sqrt((left @ left) * (right @ right))
+
+
+def test_a_component_is_pickled_without_its_model():
+    component = pipeline().get_pipe("polyseme")
+    doc, other = (Doc(spacy.blank("en").vocab, ["river", "bank"]) for _ in range(2))
+    component(doc)
+    pickled = pickle.dumps(component)
+    assert len(pickled) < 1000
+    assert same_arrays(pickle.loads(pickled)(other), doc)
+
+
+RELOADED = """
+import sys, numpy, spacy
+assert "polyseme" not in sys.modules
+nlp = spacy.load(sys.argv[1])
+numpy.save(sys.argv[2], nlp("river bank money").tensor)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("deep")
+def test_a_stored_pipeline_loads_in_a_process_that_imports_only_spacy(tmp_path):
+    nlp = pipeline(attention="heads", layer=1)
+    nlp.to_disk(tmp_path / "pipeline")
+    command = [sys.executable, "-c", RELOADED, tmp_path / "pipeline", tmp_path / "tensor.npy"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    assert np.array_equal(np.load(tmp_path / "tensor.npy"), nlp("river bank money").tensor)
+
+
+@pytest.mark.usefixtures("deep")
+def test_a_document_is_stored_with_its_vectors():
+    doc = pipeline("sentencizer", most=2)("river bank money. the end")
+    assert same_arrays(Doc(doc.vocab).from_bytes(doc.to_bytes()), doc)
+    doc_bin = DocBin(docs=[doc], store_user_data=True)
+    (read,) = DocBin().from_bytes(doc_bin.to_bytes()).get_docs(doc.vocab)
+    assert np.array_equal([token._.contextual for token in read], doc.tensor)
+    assert np.array_equal(read._.attention, doc._.attention)
+
+
+def test_the_vectors_of_tokens_merged_later_are_an_error():
+    doc = pipeline()("river bank money")
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    with pytest.raises(ValueError, match="add the component `polyseme` after"):
+        _ = doc[1]._.static
+
+
+@pytest.mark.usefixtures("deep")
+def test_spacys_similarity_separates_two_occurrences_of_a_word():
+    doc = pipeline("sentencizer", hooks=True)("river bank . money bank .")
+    first, second = doc[1], doc[4]
+    expected = cosine(doc.tensor[1], doc.tensor[4])
+    assert expected < 0.9999
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert first.similarity(second) == pytest.approx(expected, abs=1e-6)
+        assert doc[1:2].similarity(doc[4:5]) == pytest.approx(expected, abs=1e-6)
+        assert doc.similarity(doc) == pytest.approx(1)
+    assert np.array_equal(first.vector, doc.tensor[1]) and first.has_vector
+
+
+def test_the_vector_of_a_document_is_the_mean_of_its_words():
+    doc = pipeline(hooks=True)(TEXT)
+    mean = (attention_by_hand() @ STATIC)[[0, 2, 4, 5]].mean(axis=0)
+    assert doc.vector == pytest.approx(mean, abs=1e-6)
+    assert doc[:3].vector == pytest.approx(doc.tensor[[0, 2]].mean(axis=0), abs=1e-6)
+    blank = pipeline(hooks=True)(" ")
+    assert not blank.vector.any() and not blank.has_vector
+    assert blank.similarity(doc) == 0
+
+
+@pytest.mark.usefixtures("deep")
+def test_hooks_are_added_to_a_stored_document_but_not_to_an_unencoded_one():
+    nlp = pipeline()
+    doc = Doc(nlp.vocab).from_bytes(nlp("river bank money bank").to_bytes())
+    add_hooks(doc, "contextual")
+    assert doc[1].similarity(doc[3]) == pytest.approx(cosine(doc.tensor[1], doc.tensor[3]))
+    with pytest.raises(ValueError, match="run the component `polyseme` on it"):
+        add_hooks(spacy.blank("en")(TEXT))

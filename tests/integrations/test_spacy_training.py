@@ -13,7 +13,7 @@ from thinc.api import Config
 
 from polyseme.errors import UnknownModelError
 from polyseme.integrations import forget
-from tests.integrations.documents import STATIC, TEXT, D
+from tests.integrations import STATIC, TEXT, D
 from tests.pages import section
 
 pytestmark = pytest.mark.usefixtures("deep")

@@ -8,13 +8,12 @@ import gc
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,8 @@ class Outcome:
 
     bytes_read: float = 0
     """approximate bytes of the input whose rows are written, also by earlier runs"""
-    rows: int = 0
-    """rows of the input that this run has written"""
-    tokens: int = 0
-    """tokens that this run has written"""
+    written: Counts = field(default_factory=Counts)
+    """counts of the shards that this run has written"""
     existing: int = 0
     """number of shards that an earlier run has written"""
     counts: Counts = field(default_factory=Counts)
@@ -82,8 +79,9 @@ def run(
 ) -> Outcome:
     """Write the missing shards of a job of `with_schema`, and mark the job as complete.
 
-    Raises the errors of `write_in_processes`, and ModelFolderError if a worker finds the model
-    damaged; the next run of the same job writes only the missing shards.
+    Raises CommandError if a shard cannot be written, or if workers die repeatedly of one shard, and
+    ModelFolderError if a worker finds the model damaged; the next run of the same job writes only
+    the missing shards.
     """
     outcome = Outcome()
     paths: list[Path] = []
@@ -93,7 +91,7 @@ def run(
         outcome.bytes_read += shard.bytes
         outcome.bytes += job.shard_path(shard.index).stat().st_size
 
-    def missing_shards(groups: Sequence[Sequence[InputFile]]) -> Iterator[Shard]:
+    def missing_shards() -> Iterator[Shard]:
         finished = finished_shards(job.out)
         for shard in split_shards(groups, job.encoder.column, schema, job.shard_rows):
             paths.append(job.shard_path(shard.index))
@@ -103,24 +101,34 @@ def run(
             else:
                 yield shard
 
-    def on_shard(shard: Shard) -> None:
-        counts, _ = read_facts(job.shard_path(shard.index))
-        outcome.rows += counts.rows
-        outcome.tokens += counts.tokens
+    def on_shard(shard: Shard, counts: Counts) -> None:
+        outcome.written += counts
         count(shard)
-        bar.reach(int(outcome.bytes_read), outcome.rows)
+        bar.reach(int(outcome.bytes_read), outcome.written.rows)
 
     with _lock_folder(job.out):
         document = _plan(job, files)
         by_name = {file.name: file for file in files}
         groups = [[by_name[one["name"]] for one in group] for group in document["input"]]
-        write_in_processes(job, missing_shards(groups), on_shard, workers=workers)
+        try:
+            run_in_processes(
+                partial(write_shard, job),
+                missing_shards(),
+                on_shard,
+                workers=workers,
+                start=partial(_start_worker, job),
+            )
+        except BrokenProcessPool:
+            raise CommandError(
+                "Workers die repeatedly, perhaps for lack of memory: use fewer --workers."
+                " Finished shards are kept."
+            ) from None
         if finished_shards(job.out) != {*paths}:
             raise CommandError("The folder contains shards of another job: use another folder.")
         with atomic_files(job.out / ERRORS) as (file,):
             for path in paths:
                 counts, errors = read_facts(path)
-                outcome.counts = Counts(*map(add, astuple(outcome.counts), astuple(counts)))
+                outcome.counts += counts
                 outcome.errors.update(error["code"] for error in errors)
                 file.writelines(orjson.dumps(error) + b"\n" for error in errors)
         if not outcome.errors:
@@ -238,28 +246,6 @@ def _write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, An
         manifest["totals"] = totals
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     atomic_write(folder / JOB_FILE, orjson.dumps(manifest, option=style))
-
-
-def write_in_processes(
-    job: Job, shards: Iterable[Shard], on_shard: Callable[[Shard], None], *, workers: int
-) -> None:
-    """Write shards with processes on this machine.
-
-    Raises CommandError if a shard cannot be written, or if workers die repeatedly of one shard.
-    """
-    try:
-        run_in_processes(
-            partial(write_shard, job),
-            shards,
-            lambda shard, _: on_shard(shard),
-            workers=workers,
-            start=partial(_start_worker, job),
-        )
-    except BrokenProcessPool:
-        raise CommandError(
-            "Workers die repeatedly, perhaps for lack of memory: use fewer --workers."
-            " Finished shards are kept."
-        ) from None
 
 
 def _start_worker(job: Job) -> None:

@@ -38,8 +38,8 @@ class Job:
         return self.out / f"part-{index:05}.{self.format}"
 
 
-def write_shard(job: Job, shard: Shard) -> None:
-    """Encode and write a shard.
+def write_shard(job: Job, shard: Shard) -> Counts:
+    """Encode and write a shard; return its counts.
 
     Raises CommandError if a row cannot be encoded and `on_error` is `fail`, and the errors of
     `open_model`.
@@ -64,6 +64,7 @@ def write_shard(job: Job, shard: Shard) -> None:
         size = os.fstat(file.fileno()).st_size
         document = {"counts": asdict(encoding.counts), "bytes": size, "errors": errors}
         facts.write(orjson.dumps(document))
+    return encoding.counts
 
 
 def _encode(

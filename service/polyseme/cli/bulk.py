@@ -202,11 +202,14 @@ def bulk(
         echo(_described_errors(outcome, folder, options["on_error"]), err=True)
     if encoder.words and not totals.tokens:
         echo("polyseme: no token of the texts is one of the --words.", err=True)
-    speed = f"{outcome.rows / seconds:,.0f} sentences and {outcome.tokens / seconds:,.0f} tokens"
+    sentences, tokens = (
+        counted(round(count / seconds), noun)
+        for count, noun in ((outcome.written.rows, "sentence"), (outcome.written.tokens, "token"))
+    )
     before = counted(outcome.existing, "shard")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 * workers
     echo(
-        f"polyseme: {speed} per second; {before} existed before; peak memory of"
+        f"polyseme: {sentences} and {tokens} per second; {before} existed before; peak memory of"
         f" the workers: {peak / 1e6:,.0f} MB",
         err=True,
     )
