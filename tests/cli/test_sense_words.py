@@ -9,8 +9,8 @@ from polyseme.cli import sense_words
 from polyseme.cli.sense_files import SentenceSource
 from polyseme.cli.sense_words import read_words, sample_words
 from polyseme.errors import CommandError
+from polyseme.operations.compare import WordForms
 from polyseme.senses.inventory import load_inventory
-from polyseme.senses.occurrences import WordForms
 from tests.cli.conftest import run
 from tests.senses.test_find import MONEY, RIVER
 

@@ -14,7 +14,7 @@ from polyseme.engine.layers import Layer, Residual
 from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.limits import Limits
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from polyseme.senses.find import SensesRequest
 from tests.client.conftest import both_clients, call
 from tests.client.equality import require_same

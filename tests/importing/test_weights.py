@@ -11,7 +11,7 @@ import polyseme
 from polyseme.importing.options import ImportProblem
 from polyseme.importing.weights import read_weights
 from polyseme.models.reader import read_model
-from polyseme.operations.options import Part
+from polyseme.operations.schema import Part
 from tests.conftest import ROOT
 from tests.importing import files
 from tests.importing.test_attention import ORDERED, rank_biases

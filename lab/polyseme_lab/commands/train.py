@@ -17,7 +17,7 @@ from polyseme.cli.options import (
     require_package,
     with_options,
 )
-from polyseme.errors import CommandError, counted
+from polyseme.errors import CommandError, counted, validation_message
 from polyseme.importing.importer import check_name
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
@@ -25,7 +25,6 @@ from polyseme.models.weights import tensors_from_layers
 from polyseme.progress import Progress, ProgressBar
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.terminal import echo
-from polyseme.validation import validation_message
 from polyseme_lab.training.config import HiddenWordsConfig, Objective, TrainingConfig
 
 DEFAULT_STEPS = 400

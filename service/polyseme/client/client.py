@@ -18,8 +18,7 @@ from polyseme.client.results import ModelFacts, Sentence
 from polyseme.client.transport import BaseClient, TransportError, unreachable
 from polyseme.errors import TooLargeError
 from polyseme.operations.embed import EmbeddingsRequest
-from polyseme.operations.options import EncodeOptions
-from polyseme.operations.schema import Request, Result
+from polyseme.operations.schema import EncodeOptions, Request, Result
 from polyseme.tokenizer import Text
 
 if TYPE_CHECKING:

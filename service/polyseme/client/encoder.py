@@ -18,12 +18,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.errors import NoSuchTokenError
 from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, VectorKind
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, InvalidError, one_of
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.neighbors import NeighborsRequest
-from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
-from polyseme.operations.schema import Neighbor, Request, Result
+from polyseme.operations.schema import (
+    DEFAULT_PARTS,
+    Dtype,
+    EncodeOptions,
+    Neighbor,
+    OovPolicy,
+    Part,
+    Request,
+    Result,
+)
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.find import Senses, SensesRequest, require_inventory
 from polyseme.senses.inventory import (
@@ -34,7 +42,6 @@ from polyseme.senses.inventory import (
 )
 from polyseme.spellings import Case
 from polyseme.tokenizer import Text
-from polyseme.validation import one_of
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

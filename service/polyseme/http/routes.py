@@ -38,7 +38,7 @@ from polyseme.operations.encode import (
     tokenize,
 )
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from polyseme.operations.serialize import (
     encode_json,
     manifest_document,

@@ -21,8 +21,7 @@ from polyseme.operations.encode import (
     windows,
 )
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, current_budget, stage
-from polyseme.operations.options import EncodeOptions, Encoding, Part
-from polyseme.operations.schema import Input, Request
+from polyseme.operations.schema import ArrayEncoding, EncodeOptions, Input, Part, Request
 from polyseme.operations.serialize import json_parts
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
@@ -102,7 +101,7 @@ class EmbeddingsRequest(Request[Embeddings]):
     # Any string, because OpenAI's API returns 404 for an invalid name.
     model: str | None = None
     """name of a model; the default model if omitted"""
-    encoding_format: Encoding = "float"
+    encoding_format: ArrayEncoding = "float"
     """numbers, or base64 of float32, little-endian"""
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """keep this many dimensions and normalize again; all if omitted"""
