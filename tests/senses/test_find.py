@@ -11,12 +11,7 @@ from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.limits import Limits
-from polyseme.senses.find import (
-    MappedSenses,
-    Senses,
-    SensesRequest,
-    best_keywords,
-)
+from polyseme.senses.find import MappedSenses, Senses, SensesRequest, best_keywords
 from polyseme.senses.find import find_senses as senses
 from polyseme.senses.inventory import ApplySensesRequest, apply_senses
 from polyseme.senses.occurrences import surround

@@ -11,12 +11,7 @@ from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 import click
 from pydantic import ValidationError
 
-from polyseme.cli.options import (
-    destination_option,
-    exit_on_signals,
-    require_package,
-    with_options,
-)
+from polyseme.cli.options import destination_option, exit_on_signals, require_package, with_options
 from polyseme.errors import CommandError, counted, validation_message
 from polyseme.importing.importer import check_name
 from polyseme.models.reader import bundled_models

@@ -40,13 +40,7 @@ from polyseme.models.registry import Registry
 from polyseme.operations.compare import WordForms
 from polyseme.operations.schema import EncodeOptions
 from polyseme.senses.clustering import quality
-from polyseme.senses.find import (
-    MAX_OTHERS,
-    Senses,
-    SensesRequest,
-    find_senses,
-    require_inventory,
-)
+from polyseme.senses.find import MAX_OTHERS, Senses, SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.settings import usable_cpus
 from polyseme.terminal import echo

@@ -34,12 +34,7 @@ from polyseme.operations.schema import (
 )
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.find import Senses, SensesRequest, require_inventory
-from polyseme.senses.inventory import (
-    AppliedSenses,
-    ApplySensesRequest,
-    Matching,
-    SenseInventory,
-)
+from polyseme.senses.inventory import AppliedSenses, ApplySensesRequest, Matching, SenseInventory
 from polyseme.spellings import Case
 from polyseme.tokenizer import Text
 

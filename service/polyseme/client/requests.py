@@ -17,19 +17,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from polyseme.client.encoder import require_text
-from polyseme.client.errors import (
-    ClientError,
-    error_of_response,
-    malformed_response,
-    media_type_of,
-)
-from polyseme.client.results import (
-    ModelFacts,
-    Sentence,
-    model_facts,
-    read_sentences,
-    require,
-)
+from polyseme.client.errors import ClientError, error_of_response, malformed_response, media_type_of
+from polyseme.client.results import ModelFacts, Sentence, model_facts, read_sentences, require
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest

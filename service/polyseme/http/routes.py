@@ -39,12 +39,7 @@ from polyseme.operations.encode import (
 )
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
 from polyseme.operations.schema import EncodeOptions
-from polyseme.operations.serialize import (
-    encode_json,
-    manifest_document,
-    npz_parts,
-    sentence_parts,
-)
+from polyseme.operations.serialize import encode_json, manifest_document, npz_parts, sentence_parts
 from polyseme.settings import Settings
 from polyseme.tokenizer import Tokenized
 

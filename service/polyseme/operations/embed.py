@@ -14,12 +14,7 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
-from polyseme.operations.encode import (
-    encode_stacks,
-    record_token_counts,
-    tokenize,
-    windows,
-)
+from polyseme.operations.encode import encode_stacks, record_token_counts, tokenize, windows
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, current_budget, stage
 from polyseme.operations.schema import ArrayEncoding, EncodeOptions, Input, Part, Request
 from polyseme.operations.serialize import json_parts

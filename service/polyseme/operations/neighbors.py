@@ -10,13 +10,7 @@ from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import FieldError, FieldPath, InvalidError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, stage
-from polyseme.operations.schema import (
-    ModelName,
-    Neighbor,
-    Request,
-    Vector,
-    one_of_kinds,
-)
+from polyseme.operations.schema import ModelName, Neighbor, Request, Vector, one_of_kinds
 from polyseme.spellings import MAX_WORD_LENGTH, Case, Resolution
 from polyseme.tokenizer import ResolvedToken, Tokenizer
 

@@ -12,14 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 from pydantic import model_validator as validated
 
 from polyseme.atomic_files import atomic_write
@@ -40,12 +33,7 @@ from polyseme.operations.schema import (
     invalid_fields,
 )
 from polyseme.senses.clustering import Clusterings, assign
-from polyseme.senses.occurrences import (
-    find_projection,
-    locate,
-    project,
-    surround,
-)
+from polyseme.senses.occurrences import find_projection, locate, project, surround
 
 Matching: TypeAlias = Literal["any", "exact"]
 """Whether an occurrence may differ from the word in case."""

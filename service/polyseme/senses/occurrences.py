@@ -23,11 +23,7 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
-from polyseme.operations.compare import (
-    OccurrenceRequest,
-    WordForms,
-    locate_occurrences,
-)
+from polyseme.operations.compare import OccurrenceRequest, WordForms, locate_occurrences
 from polyseme.operations.encode import (
     TokenCounts,
     record_token_counts,
