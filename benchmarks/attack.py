@@ -40,7 +40,7 @@ from tests.http.expensive import EXPENSIVE, LARGEST, Expensive
 from tests.http.service import Service, running
 
 from polyseme import create_app
-from polyseme.operations.options import PER_LAYER
+from polyseme.operations.schema import PER_LAYER
 from polyseme.settings import Settings
 
 SEED = 1

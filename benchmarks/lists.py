@@ -36,7 +36,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.operations.encode import encode_sentences, static_stacks, tokenize
 from polyseme.operations.limits import Limits
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 
 COUNT, FEW, WARM_UP = 1024, 64, 16_384
 BATCH, BATCHES = 32, 4

@@ -23,7 +23,7 @@ from polyseme.models.model import Model
 from polyseme.models.onnx_graph import onnx_graph, quantized
 from polyseme.operations.encode import tokenize
 from polyseme.operations.limits import Limits
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from polyseme_lab.evaluation.systems import load_transformer
 
 _INPUTS = ["input_ids", "attention_mask", "token_type_ids"]

@@ -32,7 +32,7 @@ from polyseme.http.parsing import JSON, NDJSON, NPZ
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.encode import EncodeRequest, Token
-from polyseme.operations.options import Dtype
+from polyseme.operations.schema import Dtype
 
 FILE = Path(__file__).parents[1] / "service/polyseme/http/openapi.json"
 _REF = "#/components/schemas/{model}"

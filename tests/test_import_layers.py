@@ -15,7 +15,7 @@ SERVICE, LAB = ROOT / "service", ROOT / "lab"
 CATALOG = "operations.catalog"
 """The operations and the senses, for routes, clients and the OpenAPI document."""
 LAYERS = (
-    *("caches api_keys atomic_files processes terminal validation engine single_thread",),
+    *("caches api_keys atomic_files processes terminal engine single_thread",),
     *(
         "spellings",
         "words",

@@ -13,8 +13,10 @@ from polyseme.errors import (
     TooLargeError,
     UnknownModelError,
     UnknownWordError,
+    did_you_mean,
+    one_of,
+    validation_message,
 )
-from polyseme.validation import did_you_mean, one_of, validation_message
 
 FIELD = FieldError(("input", 3), "must be a string")
 SENTENCE = FieldError(("input", 3), "has 9 tokens")

@@ -32,12 +32,11 @@ from polyseme.errors import (
 from polyseme.models.manifest import MANIFEST
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.compare import match_forms, may_occur, word_places
+from polyseme.operations.compare import WordForms
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part, token_weights
 from polyseme.operations.encode import cast, encode_stacks, tokenize, word_indices
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
-from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
-from polyseme.operations.schema import Request, Share
+from polyseme.operations.schema import PER_TOKEN, Dtype, OovPolicy, Request, Share
 from polyseme.senses.inventory import (
     ApplySensesRequest,
     SenseInventory,
@@ -388,7 +387,7 @@ class Encoding:
         names = EncodeOptions.model_fields.keys() & vars(encoder)
         values = {name: getattr(encoder, name) for name in names}
         options = EncodeOptions.of(**values | {"include": [*encoder.include]})
-        options.resolve_oov(self.model)
+        options.check(self.model)
         if encoder.inventories:
             self._senses([""])
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.
@@ -400,9 +399,8 @@ class Encoding:
         for part in (part for part in get_args(ArrayPart) if part in encoder.include):
             alone = options.model_copy(update={"include": [part]})
             self.size_coefficients[part] = alone.size_coefficients(self.model)
-        self.forms = [(match_forms(encoder.words, exact=encoder.exact), encoder.exact)]
-        for word in (inventory.word_forms for inventory in encoder.inventories):
-            self.forms.append((match_forms(word.forms, exact=word.exact), word.exact))
+        of_senses = (inventory.word_forms for inventory in encoder.inventories)
+        self.words = [WordForms(encoder.words, encoder.exact), *of_senses]
         self.has_words = bool(encoder.words or encoder.senses)
         self.only_words = self.has_words and (self.is_tokens or not include)
         """whether only texts in which a word may occur are tokenized"""
@@ -472,13 +470,12 @@ class Encoding:
             row.source, row.sentence = text, sentence
             if self.is_tokens and self.has_words:
                 tokens = [token.text for token in sentence.words]
-                indices = (word_places(tokens, forms, exact=exact) for forms, exact in self.forms)
-                row.positions = sorted({*chain.from_iterable(indices)})
+                indices = chain.from_iterable(word.indices(tokens) for word in self.words)
+                row.positions = sorted({*indices})
         return rows
 
     def _is_candidate(self, text: Text) -> bool:
-        occur = (may_occur(text, forms, exact=exact) for forms, exact in self.forms)
-        return not self.only_words or any(occur)
+        return not self.only_words or any(word.may_occur(text) for word in self.words)
 
     def _sentences(self, texts: Sequence[Text]) -> Sequence[Tokenized | str]:
         """Return the tokens of each text or its error."""

@@ -24,11 +24,10 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from polyseme.api_keys import digests_of_keys, read_key_file
-from polyseme.errors import install_command
+from polyseme.errors import did_you_mean, install_command, validation_message
 from polyseme.models.manifest import NAME_PATTERN
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling, Wordless
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
-from polyseme.validation import did_you_mean, validation_message
 
 if TYPE_CHECKING:
     from limits import RateLimitItem

@@ -8,8 +8,8 @@ import pytest
 from polyseme.cli import sense_files
 from polyseme.cli.sense_files import SentenceSource, read_words, sample_words
 from polyseme.errors import CommandError
+from polyseme.operations.compare import WordForms
 from polyseme.senses.inventory import load_inventory
-from polyseme.senses.occurrences import WordForms
 from tests.cli.conftest import run
 from tests.senses.test_find import MONEY, RIVER
 

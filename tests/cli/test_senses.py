@@ -15,8 +15,8 @@ import polyseme
 from polyseme import progress
 from polyseme.cli.sense_files import SentenceSource, sample_words, similar_forms, tag_sentences
 from polyseme.cli.senses import _picture
+from polyseme.operations.compare import WordForms
 from polyseme.senses.inventory import load_inventory
-from polyseme.senses.occurrences import WordForms
 from polyseme.tokenizer import words_of
 from tests.bulk.test_sources import conllu
 from tests.cli.conftest import run

@@ -23,7 +23,7 @@ from polyseme.engine.layers import Layer, Residual
 from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, UnknownModelError
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.limits import Limits
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from polyseme.senses.find import SensesRequest
 from tests.client.conftest import both_clients, call, require_same
 from tests.client.scripted_server import ScriptedResponse, scripted_server

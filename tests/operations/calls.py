@@ -12,7 +12,7 @@ from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import CompareRequest, compare
 from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
-from polyseme.operations.options import EncodeOptions, Part
+from polyseme.operations.schema import EncodeOptions, Part
 from polyseme.operations.serialize import encode_json, npz_parts
 from polyseme.operations.trace import TraceRequest, trace
 from polyseme.senses.find import SensesRequest, find_senses

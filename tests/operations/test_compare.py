@@ -1,13 +1,14 @@
 """Comparison of occurrences of words, and the map of them and their neighbors."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.layers import Layer, Projection, Residual, contextualize
+from polyseme.engine.layers import Layer, Projection, Residual
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrence
 from tests.operations.calls import ask_one, compare_occurrences, rejected
@@ -84,10 +85,8 @@ def test_similarities_are_the_cosines_of_the_rows(deep):
         [ask_one(deep, t).arrays[part][p] for t, p in zip(texts, places, strict=True)]
         for part in ("static", "contextual")
     )
-    for rows, found in (
-        (static, result.static_similarity),
-        (contextual, result.contextual_similarity),
-    ):
+    similarities = result.static_similarity, result.contextual_similarity
+    for rows, found in zip((static, contextual), similarities, strict=True):
         expected = [[cosine(a, b) for b in rows] for a in rows]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert result.static_similarity[0, 1] == pytest.approx(1)
@@ -137,20 +136,11 @@ def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
 
 
 def test_occurrences_of_one_key_are_noted(plain):
-    result = compare_all(
-        plain,
-        Occurrence("bank river", "bank"),
-        Occurrence("Apple", "Apple"),
-        Occurrence("money Bank", "Bank"),
-        Occurrence("apple", "apple"),
-        Occurrence("bank", "bank"),
-    )
-    assert result.notes == [
-        (
-            "Occurrences 0, 2 and 4 share one vocabulary key, so their static vectors are equal and"
-            " only context tells them apart."
-        )
-    ]
+    pairs = [("bank river", "bank"), ("Apple", "Apple"), ("money Bank", "Bank")]
+    pairs += [("apple", "apple"), ("bank", "bank")]
+    result = compare_all(plain, *(Occurrence(*pair) for pair in pairs))
+    (note,) = result.notes
+    assert note.startswith("Occurrences 0, 2 and 4 share one vocabulary key, so their static vec")
 
 
 def test_an_unknown_occurrence_is_noted_and_gives_no_nan(plain):
@@ -236,26 +226,20 @@ def occurrences_of(word, *texts):
 
 def test_the_map_is_the_principal_components_of_all_directions(bundled):
     result = compare_occurrences(bundled, occurrences_of("bank", *TEXTS), neighbors=4, map=True)
-    directions = [unit(bundled.static(bundled.tokenizer.tokens("bank")))[0]]
-    for text in TEXTS:
-        tokens = bundled.tokenizer.tokens(text)
-        sentence = bundled.inputs(tokens)
-        index = [token.text for token in tokens].index("bank")
-        contextual = contextualize(sentence, bundled.layers).contextual[index]
-        both = unit(np.stack([contextual, sentence.vectors[index]]))
-        directions.append(unit((both[0] + NEIGHBOR_SHARE * both[1])[None])[0])
     words = [one.word for one in result.map.neighbors]
-    listed = {
-        word
-        for one in result.occurrences
-        for near in (one.static_neighbors, one.contextual_neighbors)
-        for word, _ in near
-    }
-    assert set(words) == listed
-    rows = [bundled.vocabulary.row(word) for word in words]
-    directions += list(unit(bundled.rows[np.array(rows)].astype(np.float64)))
-    pca = PCA(2).fit(np.array(directions))
-    expected = pca.transform(np.array(directions))
+    near = [(*one.static_neighbors, *one.contextual_neighbors) for one in result.occurrences]
+    assert {*words} == {word for word, _ in chain(*near)}
+    directions = [*ask_one(bundled, ["bank", *words]).arrays["static"]]
+    for text in TEXTS:
+        one = ask_one(bundled, text)
+        index = [token.text for token in one.tokens].index("bank")
+        contextual, static = unit(
+            np.stack([one.arrays[p][index] for p in ("contextual", "static")])
+        )
+        directions.insert(-len(words), contextual + NEIGHBOR_SHARE * static)
+    directions = unit(np.array(directions, np.float64))
+    pca = PCA(2).fit(directions)
+    expected = pca.transform(directions)
     placed = [one.position for one in result.map.neighbors]
     positions = [result.map.static[0], *result.map.contextual, *placed]
     # The sign of a component is arbitrary.

@@ -20,7 +20,7 @@ from polyseme.operations.encode import (
     stacks,
     tokenize,
 )
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from tests.operations.calls import (
     EVERY,
     as_bits,
@@ -274,21 +274,21 @@ def test_tokens_are_counted_by_resolution(composing):
 
 
 @pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
-def test_long_text_is_rejected_or_truncated_after_a_few_lookups(counting, text):
+def test_long_text_is_rejected_or_truncated_after_a_few_lookups(counting, work, text):
     with too_large(limit=7, size=100_000, setting="max_sentence_tokens"):
         tokenize(counting, [text], EncodeOptions(), TIGHT)
     (one,) = tokenize(counting, [text], EncodeOptions(truncate=True), TIGHT)
     assert [token.text for token in one.tokens] == ["bank", "river"] * 3 + ["bank"]
     assert one.truncated == 100_000 - 7
-    assert counting.vocabulary.lookups < 40
+    assert work.lookups < 40
 
 
-def test_a_trace_has_its_own_limit(counting):
+def test_a_trace_has_its_own_limit(counting, work):
     assert len(trace_text(counting, "bank river money bank river", limits=TIGHT).tokens) == 5
-    counting.vocabulary.lookups = 0
+    work.lookups = 0
     with too_large(limit=5, size=100_000, setting="max_trace_tokens"):
         trace_text(counting, LONG, limits=TIGHT)
-    assert counting.vocabulary.lookups < 20
+    assert work.lookups < 20
 
 
 def test_no_limits_apply_by_default(deep):

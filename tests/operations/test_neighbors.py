@@ -6,9 +6,8 @@ from gensim.models import KeyedVectors
 
 from polyseme.errors import UnknownWordError
 from polyseme.operations.neighbors import NeighborsRequest, neighbors, query_token
-from polyseme.operations.schema import Neighbor
 from tests.operations.calls import neighbors_of_vector, neighbors_of_word, rejected
-from tests.tiny import VECTORS, WORDS, tiny_model
+from tests.tiny import WORDS, tiny_model
 
 COUNT = 211
 ZERO_ROW = 13
@@ -51,14 +50,6 @@ def test_a_vector_of_any_length_has_the_neighbors_that_brute_force_finds(model, 
     found = neighbors_of_vector(model, (vector * scale).tolist(), 10)
     # At 1e-320 numbers have few digits, so the direction is that of the scaled vector.
     assert_best(model, (vector * scale) / (11 * scale), found, 10)
-
-
-def test_equal_cosines_are_ordered_by_row(tmp_path):
-    vectors = VECTORS.copy()
-    vectors[7] = 2 * vectors[0]
-    plain = tiny_model(tmp_path, vectors=vectors)
-    found = neighbors_of_vector(plain, [1, 0, 0, 0, 0], 2)
-    assert found == [Neighbor("apple", 1), Neighbor("n't", 1)]
 
 
 def test_a_word_is_looked_up_in_the_requested_case(plain):

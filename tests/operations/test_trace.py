@@ -84,52 +84,31 @@ def test_the_steps_are_the_arithmetic_of_attention(heads, scale, convention):
     given = weights(query=(D, 6), key=(D, 6), value=(D, 21), output=(21, D))
     sent = given
     if convention == "column":
-        transposed = {name: np.transpose(matrix).tolist() for name, matrix in given}
-        sent = WeightsRequest(**transposed)
-    arrays = embeddings(weights=sent, heads=heads, scale=scale, convention=convention)
-    steps = steps_of(arrays)
-    x = np.array(arrays.embeddings)
-    q, k, v = (
-        (x @ np.array(getattr(given, name))).reshape(N, heads, -1).transpose(1, 0, 2)
-        for name in ("query", "key", "value")
-    )
+        sent = WeightsRequest(**{name: np.transpose(matrix).tolist() for name, matrix in given})
+    request = embeddings(weights=sent, heads=heads, scale=scale, convention=convention)
+    steps, x = steps_of(request), np.array(request.embeddings)
+    rows = [x @ np.array(matrix) for matrix in (given.query, given.key, given.value)]
+    q, k, v = (matrix.reshape(N, heads, -1).transpose(1, 0, 2) for matrix in rows)
     scores = q @ k.transpose(0, 2, 1)
-    scaled = scores / np.sqrt(6 // heads) if scale else scores
-    a = np.exp(scaled) / np.exp(scaled).sum(axis=-1, keepdims=True)
-    context = a @ v
-    joined = context.transpose(1, 0, 2).reshape(N, 21)
-    expected = {
-        "embeddings": x[None],
-        "queries": q,
-        "keys": k,
-        "values": v,
-        "scores": scores,
-        "scaled_scores": scaled,
-        "weights": a,
-        "weighted_values": a[..., None] * v[:, None],
-        "context": context,
-        "concatenation": joined[None],
-        "output": (joined @ np.array(given.output))[None],
-    }
-    matrices_of = {
-        name: array.transpose(1, 0, 2).reshape(N, -1).tolist()
-        for name, array in (("queries", q), ("keys", k), ("values", v))
-    }
-    alone = TraceRequest(tokens=["a"] * N, **matrices_of, heads=heads, scale=scale)
-    from_matrices = steps_of(alone)
-    if not scale:
-        del expected["scaled_scores"]
-    if heads == 1:
-        del expected["concatenation"]
-    assert list(steps) == list(expected)
-    assert list(from_matrices) == [*expected][1:-1]
-    for name, values in from_matrices.items():
-        np.testing.assert_allclose(values, steps[name], rtol=0, atol=1e-12)
-    for name, values in expected.items():
-        by_head = heads > 1 and name not in {"embeddings", "concatenation", "output"}
-        found = steps[name] if by_head else steps[name][None]
-        assert found.dtype == np.float64
+    a = np.exp(scores / np.sqrt(6 // heads) if scale else scores)
+    a /= a.sum(axis=-1, keepdims=True)
+    joined = (a @ v).transpose(1, 0, 2).reshape(N, 21)
+    output = joined @ np.array(given.output)
+    expected = {"embeddings": x, "queries": q, "keys": k, "values": v, "scores": scores}
+    # tests/engine/test_trace.py has the steps between these.
+    for name, values in (expected | {"weights": a, "output": output}).items():
+        assert steps[name].dtype == np.float64
+        found = steps[name].reshape(values.shape)
         np.testing.assert_allclose(found, values, rtol=0, atol=1e-12)
+    assert ("scaled_scores" in steps, "concatenation" in steps) == (scale, heads > 1)
+    projections = dict(
+        zip(("queries", "keys", "values"), map(np.ndarray.tolist, rows), strict=True)
+    )
+    alone = TraceRequest(tokens=["a"] * N, **projections, heads=heads, scale=scale)
+    from_projections = steps_of(alone)
+    assert list(from_projections) == list(steps)[1:-1]
+    for name, values in from_projections.items():
+        np.testing.assert_allclose(values, steps[name], rtol=0, atol=1e-12)
 
 
 TEXT = "bank zebra river didn't apple Apple"

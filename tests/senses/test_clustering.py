@@ -141,6 +141,8 @@ def test_points_are_divided_into_every_number_and_the_clearest_is_chosen():
         assert np.array_equal(one.labels, cluster(points, number).labels)
     qualities = [one.separation - FURTHER * n for n, one in enumerate(found.alternatives, 1)]
     assert max(qualities[1:]) == qualities[2]
+    two = divide(groups((60, 40))[0])
+    assert two.chosen is two.alternatives[1]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,7 @@ from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.limits import Limits
-from polyseme.senses.find import (
-    MappedSenses,
-    Senses,
-    SensesRequest,
-    best_keywords,
-)
+from polyseme.senses.find import MappedSenses, Senses, SensesRequest, best_keywords
 from polyseme.senses.find import find_senses as senses
 from polyseme.senses.inventory import ApplySensesRequest, apply_senses
 from polyseme.senses.occurrences import surround
@@ -178,39 +173,26 @@ def test_texts_without_the_word_give_an_import_their_mean(bundled):
     assert read(bundled, others) == read(bundled, [])
 
 
-@pytest.mark.parametrize("mapped", [True, False])
-def test_the_result_is_that_of_the_contract(bundled, found, mapped):
-    request = SensesRequest.of(word="bank", texts=RIVER + MONEY, senses=2, map=mapped)
-    result = senses(bundled, request)
-    kind = MappedSenses if mapped else Senses
-    read = TypeAdapter(kind).validate_json(orjson.dumps(result))
-    assert (read.senses, read.occurrences) == (result.senses, result.occurrences)
-    assert [one.sense for one in result.occurrences] == labels_of(found).tolist()
-    first = result.occurrences[0]
-    assert RIVER[0][first.start : first.end] == "bank"
-    assert hasattr(first, "x") == hasattr(first, "y") == mapped
-
-
 def test_every_alternative_has_its_evidence_and_on_request_its_senses(bundled):
     texts = RIVER + MONEY
-    result = senses(bundled, SensesRequest.of(word="bank", texts=texts, senses=2))
+    result = senses_in(bundled, "bank", texts, senses=2)
+    assert TypeAdapter(Senses).validate_json(orjson.dumps(result)) == result
     assert 0 < result.several < 1
     assert [one.senses for one in result.alternatives] == [1, 2, 3, 4, 5, 6]
     assert [one.sizes for one in result.alternatives[:2]] == [[16], [8, 8]]
     assert result.alternatives[0].separation == 0
     assert result.alternatives[1].separation == result.separation
     assert not hasattr(result.alternatives[0], "labels")
-    request = SensesRequest.of(word="bank", texts=texts, senses=2, divisions=True)
-    described = senses(bundled, request)
-    read = TypeAdapter(MappedSenses).validate_json(orjson.dumps(described))
-    assert read.alternatives == described.alternatives
-    assert described.alternatives[1].described == described.senses
+    assert not hasattr(result.occurrences[0], "x")
+    described = senses_in(bundled, "bank", texts, senses=2, divisions=True, map=True)
+    assert TypeAdapter(MappedSenses).validate_json(orjson.dumps(described)) == described
+    assert described.alternatives[1].described == described.senses == result.senses
     assert described.alternatives[1].labels == [one.sense for one in described.occurrences]
     for one in described.alternatives:
         assert [sense.size for sense in one.described] == one.sizes
         assert np.bincount(one.labels).tolist() == one.sizes
     three = described.alternatives[2]
-    alone = senses(bundled, SensesRequest.of(word="bank", texts=texts, senses=3))
+    alone = senses_in(bundled, "bank", texts, senses=3)
     assert alone.senses == three.described
     assert [each.confidence for each in alone.occurrences] == three.confidence
 
@@ -276,20 +258,13 @@ def test_a_text_with_several_occurrences_is_encoded_once(bundled, encoded):
 
 
 def test_too_many_occurrences_are_rejected_before_they_are_encoded(bundled, encoded):
-    def find(**limits):
-        return senses_in(bundled, "bank", ["bank bank", "the bank bank"], Limits(**limits))
-
-    def find_given(**limits):
-        given = [Occurrence("the bank", "bank")] * 4
-        return senses_of_occurrences(bundled, given, Limits(**limits))
-
-    for find_some in (find, find_given):
+    given = [Occurrence("the bank", "bank")] * 4
+    calls = [(senses_in, "bank", ["bank bank", "the bank bank"]), (senses_of_occurrences, given)]
+    for call, *arguments in calls:
         with pytest.raises(TooLargeError) as caught:
-            find_some(max_occurrences=3)
-        expected = {"setting": "max_occurrences", "limit": 3, "size": 4}
-        assert caught.value.extra == expected
-        assert "sample of the texts" in caught.value.hint
-        assert "`polyseme senses`" in caught.value.hint
+            call(bundled, *arguments, Limits(max_occurrences=3))
+        assert caught.value.extra == {"setting": "max_occurrences", "limit": 3, "size": 4}
+        assert "sample of the texts, or use the command `polyseme senses`" in caught.value.hint
         assert encoded == []
-        assert len(find_some(max_occurrences=4).occurrences) == 4
+        assert len(call(bundled, *arguments, Limits(max_occurrences=4)).occurrences) == 4
         encoded.clear()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from polyseme import progress
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer
 from polyseme.senses import fit as fitting
@@ -87,7 +88,7 @@ def test_classes_that_a_line_separates_have_a_finite_regression():
     assert -intercept / weight == pytest.approx(1.5)
 
 
-def test_rule_is_fitted_to_words_and_to_mixtures_of_two(monkeypatch):
+def test_rule_is_fitted_to_words_and_to_mixtures_of_two(monkeypatch, capsys):
     fitted = []
 
     def fit(values, labels):
@@ -98,7 +99,9 @@ def test_rule_is_fitted_to_words_and_to_mixtures_of_two(monkeypatch):
     monkeypatch.setattr(fitting, "logistic_regression", fit)
     rng = np.random.default_rng(4)
     points = {w: unit(np.eye(6)[w] + 0.1 * rng.standard_normal((20, 6))) for w in range(4)}
-    fit_rule(points, [(0, 1), (2, 3)])
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    fit_rule(points, [(0, 1), (2, 3)], progress.Progress())
+    assert "pairs of words, 2 of 2" in capsys.readouterr().err
     ((values, labels),) = fitted
     assert labels.tolist() == [False, False, True, True] * 2
     # The smaller cluster of a mixture has the occurrences of the second word.

@@ -18,7 +18,7 @@ from polyseme.errors import FieldError, TooLargeError
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import ContextProjection
-from polyseme.operations.compare import match_forms, may_occur, word_places
+from polyseme.operations.compare import WordForms
 from polyseme.operations.limits import Limits
 from polyseme.senses import occurrences
 from polyseme.senses.find import SensesRequest, find_senses
@@ -192,9 +192,8 @@ def test_no_text_with_an_occurrence_is_left_out(text, form, exact):
     tokens = tokenize(text, TWO_WORDS)
     spelled = [token.text for token in tokens]
     spelled += [text[a.start : b.end] for a, b in pairwise(tokens)]  # as phrases
-    wanted = match_forms([form], exact=exact)
-    if word_places(spelled, wanted, exact=exact):
-        assert may_occur(text, wanted, exact=exact)
+    word = WordForms([form], exact)
+    assert word.may_occur(text) or not word.indices(spelled)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +218,9 @@ def test_no_text_with_an_occurrence_is_left_out(text, form, exact):
 def test_other_spellings_of_a_word_are_its_occurrences(word, exact, other):
     texts = [word, *exact, *other, f"{word}x", "νομός"]
     for is_exact, count in ((True, 1 + len(exact)), (False, len(texts) - 2)):
-        forms = match_forms([word], exact=is_exact)
-        assert word_places(texts, forms, exact=is_exact) == [*range(count)]
-        assert all(may_occur(f"a {one}.", forms, exact=is_exact) for one in texts[:count])
+        forms = WordForms([word], is_exact)
+        assert forms.indices(texts) == [*range(count)]
+        assert all(forms.may_occur(f"a {one}.") for one in texts[:count])
 
 
 LONG = "word " * 40

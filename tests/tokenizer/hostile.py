@@ -82,7 +82,7 @@ class Work:
     """A count of what tokenization does, in units that grow with its time."""
 
     def __init__(self, monkeypatch):
-        self.normalized = self.looked_up = self.composed = self.tokens = 0
+        self.normalized = self.looked_up = self.composed = self.tokens = self.lookups = 0
         self.turkic, self.hides_digits, self.has_compounds = False, True, True
         self.longest = 0
         """the longest text that was normalized, looked up or composed"""
@@ -101,10 +101,15 @@ class Work:
         self.tokens += 1
         return self._resolve(*arguments, **options)
 
-    def row(self, word):
-        """Look up a word in a vocabulary of some pieces: a `RowLookup`."""
+    def count(self, word):
+        """Count a lookup."""
+        self.lookups += 1
         self.looked_up += 1 + len(word)
         self.longest = max(self.longest, len(word))
+
+    def row(self, word):
+        """Look up a word in a vocabulary of some pieces: a `RowLookup`."""
+        self.count(word)
         return 0 if word in ("the", "a", "1", "-", ".", "x", "n", "l'") else None
 
     def candidates(self, key):

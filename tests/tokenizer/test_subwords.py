@@ -11,6 +11,7 @@ from tests.tokenizer.vocabularies import (
     PROPERTY,
     Vocabulary,
     resolve_all,
+    shown,
     spans_of_words,
     texts_with_vocabularies,
     tokenize,
@@ -30,13 +31,6 @@ def any_word(_):
 
 def short(word):
     return len(word) <= 6
-
-
-def token_texts(text, *known, case="auto", composes=any_word):
-    """The texts of the tokens: `(text)` if it is composed, `[text]` if it is unknown."""
-    forms = {"subword": "({})", "oov": "[{}]"}
-    tokens = tokenize(text, Vocabulary(*known), case, composes)
-    return [forms.get(token.resolution, "{}").format(token.text) for token in tokens]
 
 
 PIECES = """
@@ -65,12 +59,12 @@ high - (zebra) ('s)
 
 @pytest.mark.parametrize("pieces", PIECES.strip().splitlines())
 def test_a_word_is_split_if_every_piece_is_known_and_composed_otherwise(pieces):
-    assert token_texts(word_of(pieces), *KNOWN) == pieces.split()
+    assert shown(word_of(pieces), *KNOWN, composes=any_word) == pieces.split()
 
 
 @pytest.mark.parametrize("pieces", PIECES_OF_SHORT.strip().splitlines())
 def test_a_word_that_cannot_be_composed_is_split_at_a_known_word(pieces):
-    assert token_texts(word_of(pieces), "high", "-", composes=short) == pieces.split()
+    assert shown(word_of(pieces), "high", "-", composes=short) == pieces.split()
 
 
 def word_of(pieces):

@@ -14,6 +14,7 @@ from tests.tokenizer.vocabularies import (
     PROPERTY,
     Vocabulary,
     resolve_all,
+    shown,
     spans_of_words,
     texts,
     texts_with_vocabularies,
@@ -75,12 +76,6 @@ def test_pretokenized_words_are_never_split(given_words, case):
     assert {(t.start, t.end) for t in tokens} <= {(None, None)}
 
 
-def token_texts(text, *known, case="auto"):
-    """The texts of the tokens: `[text]` if it is unknown."""
-    tokens = tokenize(text, Vocabulary(*known), case)
-    return [f"[{t.text}]" if t.row is None else t.text for t in tokens]
-
-
 @pytest.mark.parametrize(
     ("word", "known", "expected"),
     [
@@ -128,17 +123,7 @@ def token_texts(text, *known, case="auto"):
     ],
 )
 def test_an_unknown_word_is_split_if_its_pieces_are_known(word, known, expected):
-    assert token_texts(word, *known) == expected
-
-
-def test_the_pieces_of_a_word_have_offsets():
-    tokens = tokenize("He didn't.", Vocabulary("he", "did", "n't", "."))
-    assert [(t.text, t.start, t.end, t.key, t.resolution, t.row) for t in tokens] == [
-        ("He", 0, 2, "he", "lower", 0),
-        ("did", 3, 6, "did", "exact", 1),
-        ("n't", 6, 9, "n't", "exact", 2),
-        (".", 9, 10, ".", "exact", 3),
-    ]
+    assert shown(word, *known) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from polyseme.spellings import MAX_WORD_LENGTH
 from polyseme.tokenizer import Tokenizer
 from polyseme.words import segments
-from tests.tokenizer.vocabularies import PROPERTY, Vocabulary, resolve_all, tokenize
+from tests.tokenizer.vocabularies import PROPERTY, Vocabulary, resolve_all, shown, tokenize
 
 KNOWN = ("の", "は", "に", "私", "銀行", "行", "銀", "行った", "50", "周年", "kg", "did", "n't")
 
 
-def shown(text, *known):
-    """The texts of the tokens, in brackets if they are unknown and in parentheses if composed."""
-    forms = {"oov": "[{}]", "subword": "({})"}
-    tokens = tokenize(text, Vocabulary(*known), "auto", lambda _: True)
-    return [forms.get(token.resolution, "{}").format(token.text) for token in tokens]
+def split(text, *known):
+    return shown(text, *known, composes=bool)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +41,7 @@ def shown(text, *known):
     ],
 )
 def test_a_text_is_split_into_entries_and_what_no_entry_covers(text, expected):
-    assert shown(text, *KNOWN) == expected
+    assert split(text, *KNOWN) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,9 +61,9 @@ def test_texts_of_other_scripts_and_forms_have_their_entries(text, entries):
 
 def test_two_letters_of_han_are_a_word_rather_than_two_rare_entries():
     filler = [f"filler{i}" for i in range(20_000)]
-    assert shown("的鑄鐵", "的", *filler, "鑄", "鐵") == ["的", "(鑄鐵)"]
-    assert shown("的鑄鐵", "的", "鑄", "鐵") == ["的", "鑄", "鐵"]
-    assert shown("あいう", *filler, "あ", "い", "う") == ["あ", "い", "う"]
+    assert split("的鑄鐵", "的", *filler, "鑄", "鐵") == ["的", "(鑄鐵)"]
+    assert split("的鑄鐵", "的", "鑄", "鐵") == ["的", "鑄", "鐵"]
+    assert split("あいう", *filler, "あ", "い", "う") == ["あ", "い", "う"]
 
 
 def test_a_text_of_which_nothing_has_a_vector_stays_whole():
@@ -76,13 +73,13 @@ def test_a_text_of_which_nothing_has_a_vector_stays_whole():
 
 def test_the_more_frequent_entries_are_used():
     filler = [f"filler{i}" for i in range(2000)]
-    assert shown("研究生命", "研究", "生命", *filler, "研究生", "命") == ["研究", "生命"]
-    assert shown("研究生命", "研究生", "命", *filler, "研究", "生命") == ["研究生", "命"]
-    assert shown("研究生命", "研究", "生命", "研究生命") == ["研究生命"]
+    assert split("研究生命", "研究", "生命", *filler, "研究生", "命") == ["研究", "生命"]
+    assert split("研究生命", "研究生", "命", *filler, "研究", "生命") == ["研究生", "命"]
+    assert split("研究生命", "研究", "生命", "研究生命") == ["研究生命"]
 
 
 def test_words_of_other_scripts_and_of_lists_are_not_split():
-    assert shown("은행에서 банкеле", "은행", "에서", "банк") == ["(은행에서)", "(банкеле)"]
+    assert split("은행에서 банкеле", "은행", "에서", "банк") == ["(은행에서)", "(банкеле)"]
     (token,) = resolve_all(["銀行員"], Vocabulary("銀行", "員"), "auto", lambda _: True)
     assert token.resolution == "subword"
 

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from polyseme.spellings import spelling_key
-from polyseme.tokenizer import Tokenized, _Lexer, no_subwords
+from polyseme.tokenizer import Tokenized, Tokenizer, _Lexer, no_subwords
 from polyseme.words import has_key, is_compound, word_spans
 
 PROPERTY = settings(
@@ -52,6 +52,21 @@ def tokenize(text, vocabulary, case="auto", composes=no_subwords):
 def resolve_all(texts, vocabulary, case="auto", composes=no_subwords):
     """One token for each word of a list, without a cache."""
     return list(map(_Lexer(vocabulary, case, composes).word_token, texts))
+
+
+def cached(text, vocabulary, case="auto", composes=no_subwords):
+    """The tokens of a text, whose offsets are exact, with a cache and without one."""
+    tokens = Tokenizer(vocabulary, composes).tokens(text, case)
+    assert tokens == tokenize(text, vocabulary, case, composes)
+    assert all(text[token.start : token.end] == token.text for token in tokens)
+    return tokens
+
+
+def shown(text, *known, case="auto", composes=no_subwords):
+    """The texts of the tokens: `(text)` if it is composed, `[text]` if it is unknown."""
+    forms = {"subword": "({})", "oov": "[{}]"}
+    tokens = cached(text, Vocabulary(*known), case, composes)
+    return [forms.get(token.resolution, "{}").format(token.text) for token in tokens]
 
 
 def spans_of_words(text, tokens):

@@ -11,13 +11,8 @@ from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 import click
 from pydantic import ValidationError
 
-from polyseme.cli.options import (
-    destination_option,
-    exit_on_signals,
-    require_package,
-    with_options,
-)
-from polyseme.errors import CommandError, counted
+from polyseme.cli.options import destination_option, exit_on_signals, require_package, with_options
+from polyseme.errors import CommandError, counted, validation_message
 from polyseme.importing.importer import check_name
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
@@ -25,7 +20,6 @@ from polyseme.models.weights import tensors_from_layers
 from polyseme.progress import Progress, ProgressBar
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.terminal import echo
-from polyseme.validation import validation_message
 from polyseme_lab.training.config import HiddenWordsConfig, Objective, TrainingConfig
 
 DEFAULT_STEPS = 400

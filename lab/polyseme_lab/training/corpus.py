@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from polyseme.errors import CommandError, install_command
-from polyseme.validation import validation_message
+from polyseme.errors import CommandError, install_command, validation_message
 from polyseme.words import is_unspaced
 from polyseme_lab.files import OnRead, open_decompressed, read_archive, read_lines
 

@@ -21,7 +21,7 @@ from polyseme.cli.sense_files import open_inventory
 from polyseme.errors import counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from polyseme.progress import Progress
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo

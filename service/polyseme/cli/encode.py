@@ -22,13 +22,8 @@ from polyseme.operations.compare import CompareRequest
 from polyseme.operations.compare import compare as compare_occurrences
 from polyseme.operations.encode import TokenCounts, encode_each, tokenize
 from polyseme.operations.limits import MAX_VALUE_BYTES
-from polyseme.operations.options import EncodeOptions
-from polyseme.operations.serialize import (
-    Format,
-    encode_json,
-    npz_parts,
-    sentence_parts,
-)
+from polyseme.operations.schema import EncodeOptions
+from polyseme.operations.serialize import Format, encode_json, npz_parts, sentence_parts
 from polyseme.settings import Settings
 from polyseme.terminal import echo
 

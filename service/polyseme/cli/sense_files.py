@@ -23,18 +23,17 @@ from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.operations.compare import match_forms
-from polyseme.operations.options import MAX_FORMS
+from polyseme.operations.compare import WordForms
 from polyseme.processes import run_in_processes
 from polyseme.progress import Progress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import (
+    MAX_FORMS,
     ApplySensesRequest,
     SenseInventory,
     apply_senses,
     load_inventory,
 )
-from polyseme.senses.occurrences import WordForms
 from polyseme.sentences import split_sentences
 from polyseme.spellings import fold, without_greek_accents
 from polyseme.tokenizer import Text, hashable, joined, resolve
@@ -114,14 +113,14 @@ class SentenceSource:
                     yield Sentence(name, row, part, start + offset), form
 
 
-def word_pattern(forms: Iterable[str], *, exact: bool = False) -> regex.Pattern[str]:
+def word_pattern(forms: Sequence[str], *, exact: bool = False) -> regex.Pattern[str]:
     """Return the pattern of a word or its forms, for a text after `fold`.
 
     It matches between characters that belong to no word. A form that ends in `*` is the beginning
     of a word. In scripts without spaces between words, other letters may be beside it.
     """
     spelled = []
-    for form in sorted(match_forms(forms, exact=exact)):
+    for form in sorted(WordForms(forms, exact).folded):
         words = form.split()
         first, last = words[0][:1] if words else "", words[-1][-1:] if words else ""
         before = "" if is_unspaced(first) else r"(?<!\w)"

@@ -39,17 +39,11 @@ from polyseme.errors import CommandError, InvalidError, counted, listed
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.compare import WordForms
+from polyseme.operations.schema import EncodeOptions
 from polyseme.senses.clustering import quality
-from polyseme.senses.find import (
-    MAX_OTHERS,
-    Senses,
-    SensesRequest,
-    find_senses,
-    require_inventory,
-)
+from polyseme.senses.find import MAX_OTHERS, Senses, SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
-from polyseme.senses.occurrences import WordForms
 from polyseme.settings import usable_cpus
 from polyseme.terminal import echo
 from polyseme.tokenizer import Text, hashable, joined

@@ -36,8 +36,7 @@ from polyseme.client.requests import (
 from polyseme.client.results import AnswerError, ModelFacts, Sentence, UnreachableError
 from polyseme.errors import TooLargeError, install_command
 from polyseme.operations.embed import EmbeddingsRequest
-from polyseme.operations.options import EncodeOptions
-from polyseme.operations.schema import Request, Result
+from polyseme.operations.schema import EncodeOptions, Request, Result
 from polyseme.tokenizer import Text
 
 try:

@@ -24,23 +24,25 @@ from polyseme.client.results import (
     Sentence,
     VectorKind,
 )
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, InvalidError, one_of
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.neighbors import NeighborsRequest
-from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
-from polyseme.operations.schema import Neighbor, Request, Result
+from polyseme.operations.schema import (
+    DEFAULT_PARTS,
+    Dtype,
+    EncodeOptions,
+    Neighbor,
+    OovPolicy,
+    Part,
+    Request,
+    Result,
+)
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.find import Senses, SensesRequest, require_inventory
-from polyseme.senses.inventory import (
-    AppliedSenses,
-    ApplySensesRequest,
-    Matching,
-    SenseInventory,
-)
+from polyseme.senses.inventory import AppliedSenses, ApplySensesRequest, Matching, SenseInventory
 from polyseme.spellings import Case
 from polyseme.tokenizer import Text
-from polyseme.validation import one_of
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

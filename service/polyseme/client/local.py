@@ -23,8 +23,7 @@ from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import DEFAULT_POOLING, EmbeddingsRequest, Pooling
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
-from polyseme.operations.options import EncodeOptions
-from polyseme.operations.schema import Request, Result
+from polyseme.operations.schema import EncodeOptions, Request, Result
 from polyseme.operations.serialize import manifest_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread

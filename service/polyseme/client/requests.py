@@ -39,8 +39,7 @@ from polyseme.errors import (
 )
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
-from polyseme.operations.options import EncodeOptions
-from polyseme.operations.schema import Request, Result
+from polyseme.operations.schema import EncodeOptions, Request, Result
 from polyseme.tokenizer import Text
 
 if TYPE_CHECKING:

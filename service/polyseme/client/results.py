@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from polyseme.errors import install_command
-from polyseme.operations.compare import match_forms, word_places
+from polyseme.operations.compare import WordForms
 from polyseme.operations.encode import Encoded, Token
-from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
-from polyseme.operations.schema import OneLine
+from polyseme.operations.schema import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, OneLine, Part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,8 +236,8 @@ class Sentence(OneLine, _Arrays):
 
     def _indices(self, word: str) -> list[int]:
         """Return the indices of the tokens with this text, or else with it in another case."""
-        exact = word_places(self.words, match_forms([word], exact=True), exact=True)
-        return exact or word_places(self.words, match_forms([word]))
+        exact = WordForms([word], exact=True).indices(self.words)
+        return exact or WordForms([word]).indices(self.words)
 
     def _encoded(self, i: int) -> EncodedToken:
         rows = {part: self.arrays[part][i] for part in PER_TOKEN if part in self.arrays}

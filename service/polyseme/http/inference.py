@@ -28,8 +28,16 @@ from polyseme.http.parsing import (
 from polyseme.http.routes import current_service, json_response, respond
 from polyseme.operations.encode import Encoded, encode_sentences, record_token_counts, tokenize
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
-from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
-from polyseme.operations.schema import Request, Strings, one_of_kinds
+from polyseme.operations.schema import (
+    PER_TOKEN,
+    EncodeOptions,
+    Layers,
+    Part,
+    Request,
+    SentenceOptions,
+    Strings,
+    one_of_kinds,
+)
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")

@@ -40,13 +40,8 @@ from polyseme.operations.encode import (
     tokenize,
 )
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
-from polyseme.operations.options import EncodeOptions
-from polyseme.operations.serialize import (
-    encode_json,
-    manifest_document,
-    npz_parts,
-    sentence_parts,
-)
+from polyseme.operations.schema import EncodeOptions
+from polyseme.operations.serialize import encode_json, manifest_document, npz_parts, sentence_parts
 from polyseme.settings import Settings
 from polyseme.tokenizer import Tokenized
 

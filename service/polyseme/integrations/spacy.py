@@ -13,7 +13,7 @@ from polyseme.client import Encoder
 from polyseme.client.results import VECTOR_KINDS, Array, VectorKind
 from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
-from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
+from polyseme.operations.schema import PER_TOKEN, OovPolicy, Part
 from polyseme.senses.inventory import load_inventory, read_inventory
 from polyseme.spellings import Case
 

@@ -26,7 +26,7 @@ from polyseme.engine.arrays import Flags
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import LARGEST_SCALE, STEPS, QuantizedRows, Rows
 from polyseme.engine.subwords import Subwords
-from polyseme.errors import ModelFolderError
+from polyseme.errors import ModelFolderError, validation_message
 from polyseme.models.manifest import (
     MANIFEST,
     NAME_PATTERN,
@@ -44,7 +44,6 @@ from polyseme.models.weights import (
     projection_from_tensors,
     whitening_from_tensors,
 )
-from polyseme.validation import validation_message
 
 NO_MANIFEST = "manifest.json is missing or cannot be read, so the folder is not a model."
 INVALID_NAME = (

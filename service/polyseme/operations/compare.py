@@ -1,7 +1,7 @@
 """Comparison of occurrences of words: the effect of context on each."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, NamedTuple, Self, TypeAlias
@@ -21,11 +21,22 @@ from polyseme.operations.encode import (
     word_indices,
 )
 from polyseme.operations.limits import Limits, current_budget, stage
-from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Phrases
-from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share, TextOrWords
+from polyseme.operations.schema import (
+    MAX_LISTED,
+    EncodeOptions,
+    ModelName,
+    Neighbor,
+    OneLine,
+    Phrases,
+    Request,
+    Share,
+    TextOrWords,
+)
 from polyseme.spellings import Case, fold, spellings, without_greek_accents
 from polyseme.tokenizer import ResolvedToken, Text, Tokenized, hashable, joined
 
+MAX_COMPARED = 64
+"""Maximum number of occurrences."""
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are
 searched. With the smaller shares of models, neighbors describe the context instead of the word."""
@@ -342,28 +353,34 @@ class TokenFinder:
         return indices
 
 
-def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
-    """Return the forms of a word as `word_places` compares them, without empty ones."""
-    compared = {fold(form, exact=exact) for form in forms} - {""}
-    return frozenset(compared if exact else compared.union(map(without_greek_accents, compared)))
+@dataclass(frozen=True)
+class WordForms:
+    """A word and its other forms, whose occurrences are found in texts."""
 
+    forms: Sequence[str]
+    """the word and its other forms"""
+    exact: bool = False
+    """whether an occurrence must have the case of a form"""
+    phrases: bool = False
+    """whether consecutive words become one token if the vocabulary has their phrase"""
 
-def word_places(texts: Iterable[str], forms: Collection[str], *, exact: bool = False) -> list[int]:
-    """Return the indices of the tokens that equal a form of a word, ignoring case unless `exact`.
+    @cached_property
+    def folded(self) -> frozenset[str]:
+        """The forms as tokens are compared with them, without empty ones."""
+        folded = {fold(form, exact=self.exact) for form in self.forms} - {""}
+        return frozenset(folded if self.exact else folded.union(map(without_greek_accents, folded)))
 
-    `texts` are those of the tokens, `forms` the result of `match_forms` with the same `exact`.
-    Other spellings of a form are equal to it.
-    """
-    return [index for index, text in enumerate(texts) if fold(text, exact=exact) in forms]
+    def indices(self, tokens: Iterable[str]) -> list[int]:
+        """Return the indices of the tokens that equal a form or another spelling of it."""
+        return [i for i, text in enumerate(tokens) if fold(text, exact=self.exact) in self.folded]
 
+    def may_occur(self, text: Text) -> bool:
+        """Return whether a token of a text could equal a form.
 
-def may_occur(text: Text, forms: Collection[str], *, exact: bool = False) -> bool:
-    """Return whether a token of a text could equal a form of a word; `forms` as in `word_places`.
-
-    Only the beginning of a form is searched, which bounds the time of hostile forms.
-    """
-    text = fold(joined(text), exact=exact)
-    return any(form[:SEARCHED_PREFIX] in text for form in forms)
+        Only the beginning of a form is searched, which bounds the time of hostile forms.
+        """
+        text = fold(joined(text), exact=self.exact)
+        return any(form[:SEARCHED_PREFIX] in text for form in self.folded)
 
 
 def spelled_rows(model: Model, tokens: Sequence[ResolvedToken]) -> list[int]:

@@ -14,15 +14,9 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
-from polyseme.operations.encode import (
-    encode_stacks,
-    record_token_counts,
-    tokenize,
-    windows,
-)
+from polyseme.operations.encode import encode_stacks, record_token_counts, tokenize, windows
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, current_budget, stage
-from polyseme.operations.options import EncodeOptions, Encoding, Part
-from polyseme.operations.schema import Input, Request
+from polyseme.operations.schema import ArrayEncoding, EncodeOptions, Input, Part, Request
 from polyseme.operations.serialize import json_parts
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
@@ -102,7 +96,7 @@ class EmbeddingsRequest(Request[Embeddings]):
     # Any string, because OpenAI's API returns 404 for an invalid name.
     model: str | None = None
     """name of a model; the default model if omitted"""
-    encoding_format: Encoding = "float"
+    encoding_format: ArrayEncoding = "float"
     """numbers, or base64 of float32, little-endian"""
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """keep this many dimensions and normalize again; all if omitted"""

@@ -14,8 +14,15 @@ from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, current_budget, current_record, stage
-from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
-from polyseme.operations.schema import Input, ModelName
+from polyseme.operations.schema import (
+    PER_LAYER,
+    PER_PAIR,
+    Dtype,
+    EncodeOptions,
+    Input,
+    ModelName,
+    Part,
+)
 from polyseme.spellings import Case, Resolution
 from polyseme.tokenizer import ResolvedToken, Text, Tokenized, Tokenizer, is_unsegmented
 from polyseme.words import word_spans
@@ -161,8 +168,8 @@ def tokenize(
     """
     if isinstance(texts, str):
         texts, path = [texts], lambda _: ("input",)
-    sizes = options.size_coefficients(model)
-    oov = options.resolve_oov(model)
+    options.check(model)
+    oov, sizes = options.oov_policy(model), options.size_coefficients(model)
     limits.check("max_sentences", len(texts))
     if sum(map(len, texts)) > limits.max_tokens:
         limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))

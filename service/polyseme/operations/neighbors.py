@@ -10,11 +10,12 @@ from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import FieldError, FieldPath, InvalidError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, stage
-from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS
 from polyseme.operations.schema import ModelName, Neighbor, Request, Vector, one_of_kinds
 from polyseme.spellings import MAX_WORD_LENGTH, Case, Resolution
 from polyseme.tokenizer import ResolvedToken, Tokenizer
 
+MAX_NEIGHBORS, MAX_TERMS = 1000, 32
+"""Maximum `k`, and words or vectors of `positive`, and of `negative`."""
 _ZERO = 1e-12
 """A shorter sum of a unit vector is a rounding error."""
 

@@ -19,7 +19,7 @@ from polyseme.engine.layers import other_terms
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
 from polyseme.operations.encode import Encoded, TokenCounts
-from polyseme.operations.options import PER_TOKEN, EncodeOptions, Encoding
+from polyseme.operations.schema import PER_TOKEN, ArrayEncoding, EncodeOptions
 from polyseme.tokenizer import Tokenized
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
@@ -48,7 +48,7 @@ def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:
     ]
 
 
-def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, Any]:
+def sentence_document(one: Encoded, encoding: ArrayEncoding = "float") -> dict[str, Any]:
     """Return a sentence as a dictionary, with arrays that orjson serializes."""
     document: dict[str, Any] = {"tokens": token_documents(one.sentence)}
     for part, array in one.arrays.items():
@@ -62,7 +62,7 @@ def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, A
     return document
 
 
-def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes]:
+def sentence_parts(one: Encoded, encoding: ArrayEncoding = "float") -> Iterator[bytes]:
     """Yield a `sentence_document` in JSON; one part unless its arrays are large."""
     if sum(array.size for array in one.arrays.values()) <= _PART_NUMBERS:
         yield orjson.dumps(sentence_document(one, encoding), option=orjson.OPT_SERIALIZE_NUMPY)
@@ -74,7 +74,7 @@ def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes
     yield f',"truncated":{one.truncated}}}'.encode()
 
 
-def array_parts(array: Floats, encoding: Encoding = "float") -> Iterator[bytes]:
+def array_parts(array: Floats, encoding: ArrayEncoding = "float") -> Iterator[bytes]:
     """Yield an array in JSON: nested lists, or an object with its bytes in base64."""
     if encoding == "base64":
         facts = {"shape": array.shape, "dtype": f"float{8 * array.itemsize}", "data": ""}

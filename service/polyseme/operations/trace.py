@@ -21,8 +21,7 @@ from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, record_token_counts, tokenize_text
 from polyseme.operations.limits import Limits, current_budget, stage
-from polyseme.operations.options import missing_layer
-from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Strings
+from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Strings, missing_layer
 from polyseme.operations.serialize import array_parts, json_parts
 from polyseme.spellings import Case
 from polyseme.tokenizer import Tokenized

@@ -1,7 +1,7 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -13,14 +13,15 @@ from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError, counted
 from polyseme.models.model import Model
-from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrences, spelled_rows
+from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrences, WordForms, spelled_rows
 from polyseme.operations.encode import tokenize_text
 from polyseme.operations.limits import Limits, current_budget, stage
-from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Phrases
 from polyseme.operations.schema import (
+    MAX_LISTED,
     ModelName,
     Neighbor,
     OneLine,
+    Phrases,
     Request,
     SentenceList,
     one_of_kinds,
@@ -33,9 +34,15 @@ from polyseme.senses.clustering import (
     Clusters,
     divide,
 )
-from polyseme.senses.inventory import Keyword, Matching, SenseInventory, inventory_of
+from polyseme.senses.inventory import (
+    MAX_FORMS,
+    MAX_SENSES,
+    Keyword,
+    Matching,
+    SenseInventory,
+    inventory_of,
+)
 from polyseme.senses.occurrences import (
-    WordForms,
     WordOccurrence,
     encode_occurrences,
     explain,
@@ -265,6 +272,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         encoded = encode_occurrences(model, tokens, positions)
         if request.occurrences is not None:
             word = encoded[0].token.text
+            forms = replace(forms, forms=(word,))
         # The order of the texts would set that of the sums, and the centers that clustering starts
         # from: occurrences are clustered in the order of their words instead.
         spelled = ["\n".join(token.text for token in of_sentence) for of_sentence in tokens]
@@ -295,8 +303,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         inventory = None
         if request.inventory:
             keywords = [sense.keywords for sense in senses]
-            options = (request.forms, request.case, divisions, keywords)
-            inventory = inventory_of(model, word, *options, phrases=request.phrases)
+            inventory = inventory_of(model, forms, divisions, keywords)
         results: list[Any] = [
             SenseOccurrence(of_texts[i], one.start, one.end, label, confidence, of_words[i])
             for i, one, label, confidence in zip(

@@ -12,14 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 from pydantic import model_validator as validated
 
 from polyseme.atomic_files import atomic_write
@@ -27,10 +20,10 @@ from polyseme.engine.arrays import Floats
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
-from polyseme.operations.compare import Occurrences
+from polyseme.operations.compare import Occurrences, WordForms
 from polyseme.operations.limits import Limits, stage
-from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
+    MAX_LISTED,
     STRICT,
     ModelName,
     OneLine,
@@ -40,18 +33,14 @@ from polyseme.operations.schema import (
     invalid_fields,
 )
 from polyseme.senses.clustering import Clusterings, assign
-from polyseme.senses.occurrences import (
-    WordForms,
-    find_projection,
-    locate,
-    project,
-    surround,
-)
+from polyseme.senses.occurrences import find_projection, locate, project, surround
 
 Matching: TypeAlias = Literal["any", "exact"]
 """Whether an occurrence may differ from the word in case."""
 FORMAT: Final = "polyseme-senses"
 VERSION = 1
+MAX_SENSES, MAX_FORMS = 20, 64
+"""Maximum number of senses, and of other forms of the word."""
 MAX_LABEL = 100
 """Maximum number of characters of a label."""
 MAX_FILE_BYTES = 32 << 20
@@ -204,14 +193,7 @@ def load_inventory(path: str | Path) -> SenseInventory:
 
 
 def inventory_of(
-    model: Model,
-    word: str,
-    forms: Sequence[str],
-    case: Matching,
-    clusterings: Clusterings,
-    keywords: Sequence[list[Keyword]],
-    *,
-    phrases: bool,
+    model: Model, word: WordForms, clusterings: Clusterings, keywords: Sequence[list[Keyword]]
 ) -> SenseInventory:
     """Return the inventory of clusters with these keywords."""
     clusters, stored = clusterings.chosen, list[StoredSense]()
@@ -225,24 +207,19 @@ def inventory_of(
         labels = {sense.label for sense in stored}
         default = f"sense {index + 1}"
         label = next((name for name in named if name and name not in labels), default)
+        direction = centroid.astype(np.float32)
         stored.append(
-            StoredSense(
-                label,
-                len(cosines),
-                keywords[index],
-                centroid.astype(np.float32),
-                round(threshold, 4),
-            )
+            StoredSense(label, len(cosines), keywords[index], direction, round(threshold, 4))
         )
     return SenseInventory(
         FORMAT,
         VERSION,
         model.manifest.name,
         model.manifest.checksum,
-        word,
-        [*forms],
-        case,
-        phrases,
+        word.forms[0],
+        [*word.forms[1:]],
+        "exact" if word.exact else "any",
+        word.phrases,
         round(clusterings.several, 4),
         round(clusters.separation, 4),
         stored,

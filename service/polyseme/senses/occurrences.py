@@ -23,13 +23,7 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
-from polyseme.operations.compare import (
-    OccurrenceRequest,
-    locate_occurrences,
-    match_forms,
-    may_occur,
-    word_places,
-)
+from polyseme.operations.compare import OccurrenceRequest, WordForms, locate_occurrences
 from polyseme.operations.encode import (
     TokenCounts,
     record_token_counts,
@@ -38,7 +32,7 @@ from polyseme.operations.encode import (
     word_indices,
 )
 from polyseme.operations.limits import Limits, current_budget
-from polyseme.operations.options import EncodeOptions
+from polyseme.operations.schema import EncodeOptions
 from polyseme.senses.clustering import DEFAULT_RULE
 from polyseme.tokenizer import ResolvedToken, Text, Tokenized
 
@@ -61,17 +55,6 @@ _BLOCK_OCCURRENCES, _BLOCK_VALUES = 64, 1 << 22
 HIDDEN = ResolvedToken("", None, None, None, "oov", None)
 """A token that hides a word: it has no vector, and no other token is an occurrence of its word."""
 _estimated: WeakKeyDictionary[Model, ContextProjection] = WeakKeyDictionary()
-
-
-class WordForms(NamedTuple):
-    """How the occurrences of a word are found in texts."""
-
-    forms: Sequence[str]
-    """the word and its other forms"""
-    exact: bool
-    """whether an occurrence must have the case of a form"""
-    phrases: bool
-    """whether consecutive words become one token if the vocabulary has their phrase"""
 
 
 class Located(NamedTuple):
@@ -113,16 +96,14 @@ def locate(
     else:
         texts = texts or []
         limits.check("max_sentences", len(texts))
-        forms = match_forms(word.forms, exact=word.exact)
         possible = []
         for index, text in enumerate(texts):
             current_budget().check()
-            if may_occur(text, forms, exact=word.exact):
+            if word.may_occur(text):
                 possible.append(index)
         texts = [texts[i] for i in possible]
         sentences = tokenize(model, texts, options, limits, lambda n: ("texts", possible[n]))
-        spelled = ([token.text for token in sentence.words] for sentence in sentences)
-        positions = [word_places(words, forms, exact=word.exact) for words in spelled]
+        positions = [word.indices(token.text for token in one.words) for one in sentences]
         limits.check("max_occurrences", sum(map(len, positions)))
         of_texts = [[i] * len(at) for i, at in zip(possible, positions, strict=True)]
     indices: list[int | None] = []
