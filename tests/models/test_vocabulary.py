@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from polyseme.errors import ModelFolderError
@@ -208,7 +208,9 @@ def test_the_keys_of_four_words_are_those_computed_by_hand():
 @settings(derandomize=True, deadline=None)
 @given(SPELLED, st.sampled_from([str, str.lower, str.upper, str.capitalize]))
 def test_spellings_that_are_a_form_of_an_entry_have_its_key(entry, change):
-    vocabulary = vocabulary_of([entry])
+    vocabulary, last = vocabulary_of([entry]), forms(entry)[-1]
+    # Without its damma, `1\u064f\u0301` has a form more, and so another key.
+    assume(forms(last) == [last])
     for word in (change(form) for form in forms(entry)):
         same = any(spelling in forms(entry) for spelling, _ in spellings(word, "auto"))
         if same and has_key(entry):
