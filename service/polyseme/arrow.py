@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, create_model
 
 from polyseme.client.local import SINGLE_THREAD
-from polyseme.engine.arrays import Floats, NonFiniteError
+from polyseme.engine import Floats, NonFiniteError
 from polyseme.errors import (
     FieldError,
     InvalidError,

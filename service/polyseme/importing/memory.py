@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.importer import write_table
 from polyseme.importing.options import ImportOptions

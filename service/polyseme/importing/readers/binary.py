@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.importing.files import Decompressed
 from polyseme.importing.options import ImportProblem
 from polyseme.importing.readers.base import (

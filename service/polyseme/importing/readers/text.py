@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.importing.files import HEAD_BYTES, Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers.base import (
