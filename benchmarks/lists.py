@@ -30,7 +30,7 @@ from sentences import BUNDLED, bundled, paragraphs
 from threadpoolctl import threadpool_limits
 
 from polyseme.client.local import LocalModel
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.layers import Projection, contextualize
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model

@@ -17,7 +17,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch import Tensor
 from torch.nn import functional
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.layers import Layer
 from polyseme.models.model import Model
 from polyseme.models.onnx_graph import onnx_graph, quantized

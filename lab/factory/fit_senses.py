@@ -41,7 +41,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine import Floats, unit
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import IDENTITY, FeedForward, Layer, Projection
 from polyseme.errors import CommandError

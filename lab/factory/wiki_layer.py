@@ -8,7 +8,7 @@ import numpy as np
 from lab.factory.wiki_text import paragraphs
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
 from polyseme.importing.closed_form import (

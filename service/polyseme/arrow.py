@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, create_model
 
 from polyseme.client.local import SINGLE_THREAD
-from polyseme.engine.arrays import Floats, NonFiniteError
+from polyseme.engine import Floats, NonFiniteError
 from polyseme.errors import (
     FieldError,
     InvalidError,
@@ -36,7 +36,7 @@ from polyseme.operations.compare import WordForms
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part, token_weights
 from polyseme.operations.encode import cast, encode_stacks, tokenize, word_indices
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
-from polyseme.operations.schema import PER_TOKEN, Dtype, OovPolicy, Request, Share
+from polyseme.operations.schema import PER_TOKEN, Dtype, EncodeOptions, OovPolicy, Request, Share
 from polyseme.senses.inventory import (
     ApplySensesRequest,
     SenseInventory,

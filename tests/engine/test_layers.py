@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.engine.attention import (
     Scoring,
     SentenceArrays,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.engine.arrays import NonFiniteError, require_finite, unit
+from polyseme.engine import NonFiniteError, require_finite, unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, LayerNorm, Projection, Residual, contextualize
 from polyseme.engine.trace import Weights, trace_embeddings, trace_layer, trace_projected

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from polyseme.engine.arrays import NonFiniteError
+from polyseme.engine import NonFiniteError
 from polyseme.engine.quantization import LARGEST_SCALE, as_floats, empty_rows, quantize, stored
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.decomposition import PCA
 
-from polyseme.engine import similarity
-from polyseme.engine.arrays import unit
+from polyseme.engine import similarity, unit
 from polyseme.engine.similarity import cosines, nearest, norms, principal_components
 
 

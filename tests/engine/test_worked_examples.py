@@ -54,21 +54,6 @@ def decimals(values):
     return -values.as_tuple().exponent if isinstance(values, Decimal) else 0
 
 
-def printed_values():
-    for example in EXAMPLES:
-        for label, printed in example.get("printed", {}).items():
-            if label in {"weights_of_sum", "terms_of_sum", "five_scores"}:
-                continue  # of words that the notes give no vectors for
-            if isinstance(printed, dict):
-                columns = [example["request"]["tokens"].index(word) for word in printed]
-                for column, value in zip(columns, printed.values(), strict=True):
-                    cell = f"{label}_{column}"
-                    yield pytest.param(example, cell, value, id=f"{example['name']}: {cell}")
-                continue
-            name = f"{example['name']}: {label}"
-            yield pytest.param(example, label, printed, id=name)
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["name"])
 def test_an_example_gives_its_right_values(example):
     steps = trace_of(example["request"])
@@ -78,18 +63,31 @@ def test_an_example_gives_its_right_values(example):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE, err_msg=label)
 
 
-@pytest.mark.parametrize(("example", "label", "printed"), list(printed_values()))
-def test_a_misprint_is_not_reproduced(example, label, printed):
+def printed_values(example):
+    """Each printed value or row with its label and what is right."""
+    right = example["right"]
+    for label, printed in example.get("printed", {}).items():
+        if label in {"weights_of_sum", "terms_of_sum", "five_scores"}:
+            continue  # of words that the notes give no vectors for
+        if isinstance(printed, dict):  # entries of a row, by word
+            for word, value in printed.items():
+                column = example["request"]["tokens"].index(word)
+                yield f"{label}_{column}", value, right[label][column]
+        elif label in right:
+            yield label, printed, right[label]
+        else:
+            row, _, column = label.rpartition("_")
+            yield label, printed, right[row][int(column)]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["name"])
+def test_a_misprint_is_not_reproduced(example):
     """A value equals the printed one, to its printed decimals, only if the printed one is right."""
-    actual = pick(trace_of(example["request"]), label)
-    half_a_unit = 0.51 * 10.0 ** -decimals(printed)
-    same = np.abs(actual - floats(printed)).max() <= half_a_unit
-    right = example["right"].get(label)
-    if right is None:
-        # The label is that of an entry of a row whose right values are listed.
-        row, _, column = label.rpartition("_")
-        right = example["right"][row][int(column)]
-    assert same == (floats(right) == floats(printed)).all()
+    steps = trace_of(example["request"])
+    for label, printed, right in printed_values(example):
+        half_a_unit = 0.51 * 10.0 ** -decimals(printed)
+        same = np.abs(pick(steps, label) - floats(printed)).max() <= half_a_unit
+        assert same == (floats(right) == floats(printed)).all(), label
 
 
 def test_a_missing_weight_is_the_identity_and_absent_from_the_formula():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Projection, contextualize
 from polyseme.importing.closed_form import (

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.engine.quantization import QuantizedRows
 from polyseme.engine.subwords import distinct_ngrams, ngram_hashes
 from polyseme.importing import subwords as fitting

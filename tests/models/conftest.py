@@ -14,28 +14,20 @@ KNOWN_NGRAMS = replace(
     QUANTIZED_SUBWORDS, ngrams=np.array([7, 4_000_000_000], np.uint32), coverage=0.5, own_rows=True
 )
 
+WEIGHTS = {"layers": [full_layer(1), full_layer(2)], "word_bias": np.arange(11.0)}
+
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory):
     """The folder of a model with two layers and every file. Read-only: tests share it."""
-    return write_tiny(
-        tmp_path_factory.mktemp("original") / "tiny",
-        layers=[full_layer(1), full_layer(2)],
-        word_bias=np.arange(11.0),
-        subwords=SUBWORDS,
-    )
+    return write_tiny(tmp_path_factory.mktemp("original") / "tiny", subwords=SUBWORDS, **WEIGHTS)
 
 
 @pytest.fixture(scope="session")
 def quantized_original(tmp_path_factory):
     """The folder of such a model with int8 tables and known n-grams. Read-only: tests share it."""
-    return write_tiny(
-        tmp_path_factory.mktemp("quantized") / "tiny",
-        vectors=QUANTIZED,
-        layers=[full_layer(1), full_layer(2)],
-        word_bias=np.arange(11.0),
-        subwords=KNOWN_NGRAMS,
-    )
+    folder = tmp_path_factory.mktemp("quantized") / "tiny"
+    return write_tiny(folder, vectors=QUANTIZED, subwords=KNOWN_NGRAMS, **WEIGHTS)
 
 
 @pytest.fixture

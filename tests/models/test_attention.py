@@ -1,8 +1,11 @@
-"""Attacks on `attention.safetensors`."""
+"""Attacks on `attention.safetensors` and `senses.safetensors`."""
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
+from polyseme.models.reader import read_model
+from polyseme.models.weights import ContextProjection
 from tests.models.damage import (
     change_manifest,
     change_tensors,
@@ -12,6 +15,7 @@ from tests.models.damage import (
     with_and_without_verify,
     zeros,
 )
+from tests.tiny import write_tiny
 
 NOT_SAFETENSORS = "attention.safetensors is not a safetensors file."
 
@@ -199,3 +203,41 @@ def test_a_missing_word_bias_is_reported(model_folder):
 def test_tensors_that_the_manifest_excludes_are_rejected(model_folder, field, value, problem):
     change_manifest(model_folder, lambda m: m["layers"][1].update({field: value}))
     assert read_error(model_folder) == f"attention.safetensors, layers.1: {problem}."
+
+
+FITTED = ContextProjection(np.arange(5.0), np.arange(10.0).reshape(5, 2), np.array([1.0, 2, 3]))
+WIDE = ContextProjection(np.arange(15.0), np.ones((15, 2)), np.array([1.0, 2, 3]))
+
+
+@pytest.mark.parametrize(("fitted", "dtype"), [(FITTED, "float16"), (WIDE, "float64")])
+def test_a_projection_round_trips(tmp_path, fitted, dtype):
+    narrow = ContextProjection(*(np.asfortranarray(one, dtype) for one in fitted))
+    folder = write_tiny(tmp_path / "tiny", senses=lambda _: narrow)
+    for written, read in zip(narrow, read_model(folder).senses, strict=True):
+        assert read.dtype == np.float64
+        assert np.array_equal(written, read)
+
+
+TENSORS = {name: one.astype(np.float32) for name, one in FITTED._asdict().items()}
+INVALID = {
+    "no safetensors file": b"no tensors",
+    "no rule": save({name: one for name, one in TENSORS.items() if name != "rule"}),
+    "another tensor": save({**TENSORS, "more": np.zeros(1)}),
+    "integers": save({**TENSORS, "mean": np.arange(5)}),
+    "not a number": save({**TENSORS, "mean": np.full(5, np.nan)}),
+    "a mean of another width": save({**TENSORS, "mean": np.zeros(7)}),
+    "a mean that is a matrix": save({**TENSORS, "mean": np.zeros((5, 1))}),
+    "directions of another width": save({**TENSORS, "directions": np.ones((7, 2))}),
+    "no directions": save({**TENSORS, "directions": np.ones((5, 0))}),
+    "a vector of directions": save({**TENSORS, "directions": np.ones(5)}),
+    "a long rule": save({**TENSORS, "rule": np.ones(5)}),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_an_invalid_projection_is_rejected(tmp_path, case):
+    folder = write_tiny(tmp_path / "tiny", senses=lambda _: FITTED)
+    replace(folder, "senses.safetensors", save(TENSORS))
+    read_model(folder)
+    replace(folder, "senses.safetensors", INVALID[case])
+    assert "senses.safetensors" in read_error(folder, verify=False)

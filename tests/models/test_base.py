@@ -20,6 +20,7 @@ from polyseme.models.reader import read_manifest, read_model
 from polyseme.models.registry import Registry
 from polyseme.models.writer import rename_model, rewrite_model
 from polyseme.operations.serialize import manifest_document
+from tests.engine.cases import arrays_of
 from tests.models.conftest import KNOWN_NGRAMS
 from tests.models.damage import (
     MANIFEST,
@@ -65,10 +66,8 @@ def test_the_tables_of_the_base_are_mapped_and_not_written_again(bundled, upper)
     assert names_in(upper) == {MANIFEST, "attention.safetensors"}
     document, ground = manifest_of(upper), manifest_of(bundled / "ground")
     assert document["base"] == "ground"
-    assert set(TABLES) < set(document["files"])
-    assert {name: document["files"][name] for name in TABLES} == {
-        name: ground["files"][name] for name in TABLES
-    }
+    for name in TABLES:
+        assert document["files"][name] == ground["files"][name]
     for verify in (True, False):
         model = read_model(upper, verify=verify)
         for rows, kept in ((model.rows, QUANTIZED), (model.subwords.table, KNOWN_NGRAMS.table)):
@@ -135,12 +134,9 @@ def test_weights_of_16_bits_are_rounded_and_kept(upper, tmp_path):
         assert tensor.dtype == np.float16
         assert list(tensor.shape) == document["tensors"][name]
     model = read_model(upper)
-    for layer, wide in zip(model.layers, before.layers, strict=True):
-        names = ("query", "key", "value", "output", "final")
-        matrices = [(getattr(layer, n).weight, getattr(wide, n).weight) for n in names]
-        for read, weight in [*matrices, (layer.skip, wide.skip)]:
-            assert read.dtype == np.float32
-            assert np.array_equal(read, weight.astype(np.float16).astype(np.float32))
+    for read, wide in zip(arrays_of(model.layers), arrays_of(before.layers), strict=True):
+        rounded = wide.astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(read, rounded, strict=True)
     complete = LocalModel(model).save("complete", models_dir=tmp_path / "elsewhere")
     assert manifest_of(complete)["files"] == document["files"]
 

@@ -27,12 +27,15 @@ from tests.tiny import (
 
 TEXT = "bank zebra river didn't apple Apple gnu"
 KNOWN = replace(KNOWN_NGRAMS, table=SUBWORDS.table)
+HALVES = np.asfortranarray(VECTORS, np.float16)
 TABLES = {
     "floats": (VECTORS, SUBWORDS, {}),
     "int8": (QUANTIZED, QUANTIZED_SUBWORDS, {}),
     "int8 n-grams": (VECTORS, QUANTIZED_SUBWORDS, {"dtype": "int8"}),
     "own rows": (VECTORS, KNOWN, {"coverage": 0.5, "own_rows": True}),
     "no own rows": (VECTORS, replace(KNOWN, own_rows=False), {"coverage": 0.5, "own_rows": False}),
+    "Fortran order": (HALVES, Subwords(np.asfortranarray(HALVES[:1]), 1, 64), {}),
+    "many rows": (HALVES[::-1], Subwords(np.resize(HALVES, (5000, 5))[::-1], 1, 64), {}),
 }
 
 
@@ -50,10 +53,11 @@ def test_tables_round_trip_as_mapped_files(tmp_path, case, verify):
         np.testing.assert_array_equal(mapped, written, strict=True)
         assert written is None or isinstance(mapped.base, np.memmap)
         assert written is None or not mapped.flags.writeable
-    assert (read.min_n, read.max_n) == (3, 3)
+    lengths = {"min_n": subwords.min_n, "max_n": subwords.max_n}
+    assert (read.min_n, read.max_n) == (*lengths.values(),)
     assert (read.coverage, read.own_rows) == (subwords.coverage, subwords.own_rows)
     document = manifest_of(folder)
-    assert document["subwords"] == {"min_n": 3, "max_n": 3, **entry}
+    assert document["subwords"] == {**lengths, **entry}
     assert document["dtype"] == vectors.dtype.name
     assert (document["vocabulary_size"], document["dimension"]) == (11, 5)
 
@@ -63,19 +67,6 @@ def test_the_manifest_describes_the_known_ngrams(tmp_path, field):
     folder = write_tiny(tmp_path / "tiny", subwords=KNOWN)
     change_manifest(folder, lambda m: m["subwords"].pop(field) and None)
     assert "coverage and own_rows" in read_error(folder)
-
-
-@pytest.mark.parametrize(
-    ("rows", "view"), [(1, np.asfortranarray), (5000, lambda table: table[::-1])]
-)
-def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows, view):
-    table = view(np.random.default_rng(rows).standard_normal((rows, 5)).astype(np.float16))
-    vectors = view(VECTORS.astype(np.float16))
-    model = tiny_model(tmp_path, vectors=vectors, subwords=Subwords(table, 1, 64))
-    assert model.vectors.dtype == np.float16
-    assert np.array_equal(model.vectors, vectors)
-    assert np.array_equal(model.subwords.table, table)
-    assert (model.subwords.min_n, model.subwords.max_n) == (1, 64)
 
 
 def test_int8_rows_give_the_bits_of_floats_and_are_never_converted_whole(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import unicodedata
 from contextlib import suppress
 from itertools import count, islice
@@ -10,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from polyseme.errors import ModelFolderError
@@ -18,7 +19,7 @@ from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Index, Vocabulary, map_file
 from polyseme.spellings import forms, spelling_key, spellings
 from polyseme.words import has_key
-from tests.models.damage import change_manifest, index_of, path, read_error, replace, saved
+from tests.models.damage import change_manifest, index_of, path, read_error, replace
 from tests.tiny import WORDS, tiny_model, write_tiny
 from tests.tokenizer.vocabularies import Vocabulary as AllWords
 from tests.tokenizer.vocabularies import tokenize
@@ -147,13 +148,12 @@ def test_a_changed_index_is_rejected_and_never_gives_a_wrong_row(changes):
             assert vocabulary.row(word) in {None, row}
 
 
-@pytest.mark.parametrize(("position", "number"), [(0, 1), (11, len(TEXT) + 1), (12, 1), (23, 10)])
-def test_the_ends_of_an_index_are_always_compared(model_folder, position, number):
-    numbers = index_of(TEXT)
-    numbers[position] = number
-    replace(model_folder, "index.npy", saved(numbers))
-    assert read_error(model_folder) == "index.npy is not the index of vocabulary.txt."
-    assert read_error(model_folder, verify=False) == "index.npy does not fit vocabulary.txt."
+def test_the_ends_of_an_index_are_always_compared():
+    for position, number in ((0, 1), (11, len(TEXT) + 1), (12, 1), (23, 10)):
+        numbers = index_of(TEXT)
+        numbers[position] = number
+        with pytest.raises(ModelFolderError, match=r"index\.npy does not fit vocabulary\.txt\."):
+            Vocabulary.read(TEXT, numbers, 11, verify=False)
 
 
 def crowded_text(number):
@@ -184,21 +184,11 @@ def test_loading_200_000_words_reads_a_few_pages(tmp_path):
     folder = write_tiny(tmp_path / "many", words=words, vectors=np.ones((200_000, 1), np.float16))
     model = read_model(folder)
     assert model.vocabulary.row("word199999") == 199_999
-    pages = resident(folder)
+    # The lines of a mapped file are its addresses and path, its size, …, and its KiB in memory.
+    mapped = rf"{re.escape(str(folder))}/\S+\n(?:\w+:.*\n)*?Rss: +(\d+) kB"
+    pages = re.findall(mapped, Path("/proc/self/smaps").read_text())
     assert len(pages) == 3
-    assert sum(pages.values()) < 1024
-
-
-def resident(folder):
-    """The memory in KiB of each mapped file of a folder that is in this process."""
-    pages, name = {}, None
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        key, *values = line.split()
-        if "-" in key:
-            name = values[-1] if values and values[-1].startswith(str(folder)) else None
-        elif name and key == "Rss:":
-            pages[name] = int(values[0])
-    return pages
+    assert sum(map(int, pages)) < 1024
 
 
 SPELLED = st.text(
@@ -218,7 +208,9 @@ def test_the_keys_of_four_words_are_those_computed_by_hand():
 @settings(derandomize=True, deadline=None)
 @given(SPELLED, st.sampled_from([str, str.lower, str.upper, str.capitalize]))
 def test_spellings_that_are_a_form_of_an_entry_have_its_key(entry, change):
-    vocabulary = vocabulary_of([entry])
+    vocabulary, last = vocabulary_of([entry]), forms(entry)[-1]
+    # Without its damma, `1\u064f\u0301` has a form more, and so another key.
+    assume(forms(last) == [last])
     for word in (change(form) for form in forms(entry)):
         same = any(spelling in forms(entry) for spelling, _ in spellings(word, "auto"))
         if same and has_key(entry):

@@ -1,7 +1,6 @@
 """A written model reads back unchanged; a failed, killed or racing writer leaves nothing behind."""
 
 import hashlib
-import json
 import re
 import shutil
 import threading
@@ -15,7 +14,8 @@ from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_manifest, read_model
 from polyseme.models.registry import Registry
-from polyseme.models.writer import remove_model, rename_model
+from polyseme.models.weights import ContextProjection
+from polyseme.models.writer import remove_model, rename_model, rewrite_model
 from tests.models.damage import MANIFEST, manifest_of, path, paths, scales_error, snapshot
 from tests.tiny import QUANTIZED, SUBWORDS, VECTORS, WORDS, full_layer, write_tiny
 
@@ -115,6 +115,27 @@ def test_the_files_of_a_replaced_model_are_removed(tmp_path):
     assert len(read_model(folder).vocabulary) == 7
 
 
+def test_a_rewritten_model_keeps_what_is_not_given(tmp_path):
+    folder = write_tiny(
+        tmp_path / "tiny",
+        layers=[full_layer(1)],
+        word_bias=VECTORS[:, 0],
+        whitening=Projection(np.eye(5, dtype=np.float32) * 2, np.ones(5, np.float32)),
+        source="here",
+        languages=["en"],
+    )
+    before = read_model(folder)
+    senses = ContextProjection(np.arange(5.0), np.ones((5, 2)), np.ones(3))
+    manifest = rewrite_model(folder, before, senses=lambda _: senses, word_bias=VECTORS[:, 1])
+    after = read_model(folder)
+    assert np.array_equal(after.senses.mean, senses.mean)
+    assert np.array_equal(after.word_bias, VECTORS[:, 1])
+    assert np.array_equal(after.vectors, before.vectors)
+    assert after.whitening.weight[0, 0] == 2 and np.array_equal(after.whitening.bias, np.ones(5))
+    assert np.array_equal(after.layers[0].query.weight, before.layers[0].query.weight)
+    assert (manifest.source, manifest.languages) == ("here", ["en"])
+
+
 def test_a_model_replaces_a_damaged_one(tmp_path):
     folder = write_tiny(tmp_path / "tiny", source="the older one")
     (folder / MANIFEST).write_text("{}")
@@ -129,17 +150,14 @@ def test_a_model_replaces_a_damaged_one(tmp_path):
 
 def test_the_manifest_has_the_size_and_checksum_of_each_file(tmp_path):
     folder = write_tiny(tmp_path / "tiny", layers=[full_layer()], word_bias=np.arange(11.0))
-    document = json.loads((folder / "manifest.json").read_text("utf-8"))
-    assert document["format"] == "polyseme-model"
-    assert document["format_version"] == 1
-    assert set(paths(folder).values()) == {*folder.iterdir()} - {folder / MANIFEST}
-    assert "attention.safetensors" in document["files"]
+    document = manifest_of(folder)
+    assert (document["format"], document["format_version"]) == ("polyseme-model", 1)
     assert "subwords" not in document
+    assert document["tensors"]["layers.0.value"] == [5, 21]
+    assert {*paths(folder).values()} == {*folder.iterdir()} - {folder / MANIFEST}
     for name, entry in document["files"].items():
         content = path(folder, name).read_bytes()
         assert entry == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    assert document["tensors"]["layers.0.value"] == [5, 21]
-    assert document["tensors"]["word_bias"] == [11]
 
 
 EXISTS = "a model of this name already exists."

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.engine.layers import Layer, Projection, Residual
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrence

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.engine.arrays import NonFiniteError
+from polyseme.engine import NonFiniteError
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeatureProjection, Layer, Projection, Residual
 from polyseme.errors import InvalidError, TooLargeError, UnknownWordError

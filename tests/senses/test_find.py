@@ -7,7 +7,7 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.limits import Limits

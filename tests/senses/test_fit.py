@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polyseme import progress
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.engine.layers import Layer
 from polyseme.senses import fit as fitting
 from polyseme.senses.clustering import DEFAULT_RULE

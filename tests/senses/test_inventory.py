@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.limits import Limits
 from polyseme.senses import inventory as inventories

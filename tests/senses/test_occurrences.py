@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
 from polyseme.errors import FieldError, TooLargeError

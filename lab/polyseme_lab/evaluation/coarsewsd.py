@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.engine import Floats, Integers, unit
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.datasets import (
     Embedder,

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats, Integers
+from polyseme.engine import Floats, Integers
 from polyseme.errors import CommandError
 from polyseme_lab.files import read_archive, read_text_lines, split_lines
 

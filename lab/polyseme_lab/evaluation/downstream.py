@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score
 
 from polyseme.client.local import LocalModel
 from polyseme.client.results import Sentence
-from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.engine import Floats, Integers, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.operations.embed import DEFAULT_POOLING

@@ -19,7 +19,7 @@ from sklearn.metrics import (
     v_measure_score,
 )
 
-from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.engine import Floats, Integers, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress

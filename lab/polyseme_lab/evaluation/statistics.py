@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import f1_score
 
-from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.engine import Flags, Floats, Integers, unit
 from polyseme.errors import CommandError
 
 RESAMPLES, SEED = 1000, 1

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats, Integers
+from polyseme.engine import Floats, Integers
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
 from polyseme.errors import CommandError, install_command

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.engine import Flags, Floats, unit
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.datasets import Embedder, Files, TokenizedOccurrence
 from polyseme_lab.evaluation.statistics import IntervalEstimate

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.engine import Floats, Integers, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.models.model import Model
 from polyseme.progress import Progress, ProgressBar

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Integers
+from polyseme.engine import Integers
 from polyseme.errors import counted, listed
 from polyseme.models.model import Model
 from polyseme.progress import Progress

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine import Floats, unit
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.statistics import centroids_f1
 from polyseme_lab.training.config import MAX_HELD_OUT, TrainingConfig

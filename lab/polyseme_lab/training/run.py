@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from safetensors.numpy import save as save_tensors
 
 from polyseme.atomic_files import atomic_write
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import QuantizedRows, Rows, quantize
 from polyseme.errors import CommandError, counted

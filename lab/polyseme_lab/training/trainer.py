@@ -11,7 +11,7 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.layers import Layer
 from polyseme.errors import CommandError
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig

@@ -9,7 +9,7 @@ import click
 
 from polyseme import __version__
 from polyseme.api_keys import generate_key, is_valid_name, key_file_line
-from polyseme.engine.arrays import NonFiniteError
+from polyseme.engine import NonFiniteError
 from polyseme.errors import (
     CommandError,
     OutOfRangeError,

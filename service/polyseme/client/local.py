@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polyseme.client.encoder import Encoder, require_text
 from polyseme.client.requests import shift_paths
 from polyseme.client.results import ModelFacts, Sentence, model_facts
-from polyseme.engine.arrays import NonFiniteError
+from polyseme.engine import NonFiniteError
 from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.engine import Flags, Floats, Integers, unit
 
 BLOCK = 256
 """Maximum rows of scores per matrix product. It is constant, because the last bits of a product

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from polyseme.engine.arrays import SAFE_LENGTHS, Floats, Integers, require_finite, rescale, unit
+from polyseme.engine import SAFE_LENGTHS, Floats, Integers, require_finite, rescale, unit
 from polyseme.engine.attention import (
     BLOCK,
     Scoring,

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, Integers, require_finite
+from polyseme.engine import Floats, Integers, require_finite
 
 STEPS = 127
 """The largest quantized value."""

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import SAFE_LENGTHS, Floats, Integers, unit
+from polyseme.engine import SAFE_LENGTHS, Floats, Integers, unit
 
 Table: TypeAlias = Floats | NDArray[np.int8]
 """A table of vectors [V, d]; int8 rows come without their scales, which do not change cosines."""

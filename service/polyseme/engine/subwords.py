@@ -18,7 +18,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Flags, Integers
+from polyseme.engine import Flags, Integers
 from polyseme.engine.quantization import Rows
 
 LONGEST = 256

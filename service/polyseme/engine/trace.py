@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats, require_finite
+from polyseme.engine import Floats, require_finite
 from polyseme.engine.attention import (
     Scoring,
     SentenceArrays,

@@ -13,7 +13,7 @@ import orjson
 from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, SecurityError
 
-from polyseme.engine.arrays import NonFiniteError
+from polyseme.engine import NonFiniteError
 from polyseme.errors import (
     InvalidError,
     MalformedError,

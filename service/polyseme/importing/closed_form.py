@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine import Floats, unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, FeatureProjection, Layer, Projection, Residual
 from polyseme.engine.quantization import Rows

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.quantization import Rows
 from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.errors import counted

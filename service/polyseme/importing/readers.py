@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.quantization import QuantizedRows, Rows, empty_rows, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.files import Decompressed, VectorFile

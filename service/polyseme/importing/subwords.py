@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine import Floats, unit
 from polyseme.engine.quantization import Rows, empty_rows
 from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords, distinct_ngrams, ngram_hashes
 from polyseme.progress import SILENT, Progress

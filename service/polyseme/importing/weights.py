@@ -17,7 +17,7 @@ import safetensors
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import Rows
 from polyseme.errors import ModelFolderError

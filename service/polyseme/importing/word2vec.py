@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.importing.dialect import COMMA, POINT, Line, detect_dialect
 from polyseme.importing.files import HEAD_BYTES, Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.caches import Recent
-from polyseme.engine.arrays import Floats, NonFiniteError, require_finite
+from polyseme.engine import Floats, NonFiniteError, require_finite
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, as_floats, stored

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import load as load_tensors
 
-from polyseme.engine.arrays import Flags
+from polyseme.engine import Flags
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import LARGEST_SCALE, STEPS, QuantizedRows, Rows
 from polyseme.engine.subwords import Subwords

@@ -4,7 +4,7 @@ import logging
 import re
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +51,8 @@ class LoadedModel(NamedTuple):
     It has both after a failed reload: the previous model, and why the folder is broken now.
     """
 
+    paths: Sequence[Path] = ()
+    """manifests of the name, of which the first that exists takes precedence"""
     path: Path | None = None
     """the manifest"""
     version: FileVersion | None = None
@@ -140,19 +142,13 @@ class Registry:
     def _current(self, name: str) -> LoadedModel:
         """Return a model that is loaded from the present folder, or with its present problem."""
         loaded = self._loaded.get(name)
-        if loaded and not loaded.problem and self._manifest(name) == loaded[:2]:
-            return loaded
+        if loaded and not loaded.problem:
+            present = ((path, version) for path in loaded.paths if (version := file_version(path)))
+            if next(present, None) == (loaded.path, loaded.version):
+                return loaded
         with self._lock:
             loaded = self._loaded[name] = self._load(name)
         return loaded
-
-    def _manifest(self, name: str) -> tuple[Path | None, FileVersion | None]:
-        """Return the manifest of a name that was looked up, and its version."""
-        for directory in reversed(self._directories):
-            path = directory / name / MANIFEST
-            if version := file_version(path):
-                return path, version
-        return None, None
 
     def _load(self, name: str) -> LoadedModel:
         before = self._loaded.get(name)
@@ -160,7 +156,7 @@ class Registry:
             folder = self.folder(name)
             path = folder / MANIFEST
             version = file_version(path)
-            if before and before.model and before[:2] == (path, version):
+            if before and before.model and (before.path, before.version) == (path, version):
                 return before._replace(problem=None)  # it is as before, or was just loaded
             model = read_model(folder)
         except UnknownModelError:
@@ -173,7 +169,8 @@ class Registry:
         else:
             if before:
                 _log.info("polyseme: changed model: %s", name)
-            return LoadedModel(path, version, model)
+            paths = [directory / name / MANIFEST for directory in reversed(self._directories)]
+            return LoadedModel(paths, path, version, model)
         if before is None or before.problem != problem:
             _log.warning("polyseme: %s: %s", name, problem)
         return (before or LoadedModel())._replace(problem=problem)

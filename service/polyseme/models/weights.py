@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import (
     IDENTITY,

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from safetensors.numpy import save as save_tensors
 
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_files, atomic_write, sync_folder
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, stored
 from polyseme.engine.subwords import Subwords

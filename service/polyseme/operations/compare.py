@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, Self, TypeAlias
 import numpy as np
 from pydantic import Field, PlainValidator, model_validator
 
-from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.engine import Flags, Floats, unit
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model

@@ -11,7 +11,7 @@ import pybase64
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainValidator
 
-from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.engine import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
 from polyseme.operations.encode import encode_stacks, record_token_counts, tokenize, windows

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats, NonFiniteError, require_finite, unit
+from polyseme.engine import Floats, NonFiniteError, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self, TypeAlias
 import numpy as np
 from pydantic import Field, Tag, model_validator
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine import Floats, unit
 from polyseme.errors import FieldError, FieldPath, InvalidError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, stage

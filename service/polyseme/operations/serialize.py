@@ -14,7 +14,7 @@ import orjson
 import pybase64
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.layers import other_terms
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model

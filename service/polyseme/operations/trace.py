@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 from pydantic import Field, PlainValidator, model_validator
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.engine.trace import (
     Step,
     StepKind,

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine import Floats, unit
 from polyseme.operations.limits import current_budget
 from polyseme.single_thread import SingleThread
 

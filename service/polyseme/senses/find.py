@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
 
-from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.engine import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError, counted
 from polyseme.models.model import Model

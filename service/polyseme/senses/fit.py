@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.engine import Flags, Floats, unit
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
 from polyseme.progress import SILENT, Progress

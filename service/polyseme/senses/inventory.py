@@ -16,7 +16,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, TypeAdap
 from pydantic import model_validator as validated
 
 from polyseme.atomic_files import atomic_write
-from polyseme.engine.arrays import Floats
+from polyseme.engine import Floats
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, Integers, NonFiniteError, require_finite, unit
+from polyseme.engine import Floats, Integers, NonFiniteError, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model

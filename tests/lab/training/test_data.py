@@ -15,7 +15,7 @@ from tests.tiny import SUBWORDS, tiny_model
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.engine.arrays import unit
+from polyseme.engine import unit
 from polyseme_lab.training.corpus import is_lemma_held_out, word_of_lemma
 from polyseme_lab.training.data import (
     MAX_TOKENS,
