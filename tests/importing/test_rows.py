@@ -77,10 +77,11 @@ def test_bad_rows_and_empty_lines_are_skipped_and_counted(importer):
     """`test_damaged_files.py` has all kinds of rows. Empty lines at the end are not counted."""
     content = text(end=b"\n \n\n")
     assert importer.read(content, "--skip-bad-rows", "--limit", 2)[0] == list(WORDS[:2])
-    done = importer.run(content, "--skip-bad-rows", "--name", "m")
-    assert "8 unusable rows were skipped; the first is line 2." in done.err
-    done = importer.run(rows() + row("zebra"), "--skip-bad-rows", "--name", "one")
-    assert "1 unusable row was skipped: line 5." in done.err
+    importer.model(content, "--skip-bad-rows")
+    several = "polyseme: 8 unusable rows were skipped; the first is line 2."
+    assert several in importer.progress
+    importer.model(rows() + row("zebra"), "--skip-bad-rows")
+    assert "polyseme: 1 unusable row was skipped: line 5." in importer.progress
 
 
 @pytest.mark.parametrize("build", [rows, binary])

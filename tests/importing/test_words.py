@@ -10,7 +10,6 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 
-from polyseme.importing.readers import VectorTable
 from polyseme.importing.words import (
     MIN_ORDERED,
     MIN_WORDS,
@@ -20,7 +19,7 @@ from polyseme.importing.words import (
     sorted_by_frequency,
     strip_tags,
 )
-from tests.importing.conftest import SHARED
+from tests.importing.conftest import SHARED, assert_same, assert_word_bias
 from tests.importing.files import binary, fasttext, rows, text
 
 
@@ -280,15 +279,10 @@ STRIPPED = {
 def test_equal_words_are_merged(importer, case):
     content, patterns, expected = STRIPPED[case]
     options = [option for pattern in patterns for option in ("--strip", pattern)]
-    table = vectors(5)[list(expected.values())]
-    importer.check(content, expected, table, "--skip-bad-rows", *options)
-
-
-def test_words_keep_their_counts():
-    table = VectorTable(["a|N", "b|N", "c|N"], vectors(3), np.array([5, 9, 70]))
-    table = table.select(np.array([0, 2]), ["a", "c"])
-    assert table.counts.tolist() == [5, 70]
-    assert np.array_equal(table.vectors, vectors(3)[[0, 2]])
+    model = importer.model(content, "--skip-bad-rows", *options)
+    assert_same(model, expected, vectors(5)[list(expected.values())])
+    if "frequent" in case:  # words keep their counts
+        assert_word_bias(model, [9, 70])
 
 
 def test_vectors_of_fasttext_are_those_of_the_words_in_the_file(importer):
