@@ -49,13 +49,18 @@ class Importer:
         done = self.run(file, "--name", name, "--replace", *options)
         assert done.code == 0, done.err
         self.progress = done.err.splitlines()
+        assert {path.name for path in self.models.iterdir()} <= {"made", "other"}
         return read_model(self.models / name, verify=True)
 
     def read(self, file, *options):
-        """Import a valid file alone, without weights, and return the words and vectors."""
+        """Import a valid file without weights, and return the words and vectors."""
         model = self.model(file, "--no-weights", *options)
-        assert [path.name for path in self.models.iterdir()] == ["made"]
         return words_of(model), model.vectors
+
+    def check(self, file, words, vectors, *options):
+        """Check that a valid file gives these words, and these vectors to the last bit."""
+        model = self.model(file, "--no-weights", *options)
+        assert_same(model, words, vectors)
 
     def refusal(self, file, *options):
         """The one sentence that rejects a file; the import leaves all files as they were."""

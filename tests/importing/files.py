@@ -20,6 +20,10 @@ ROW_FORMATS = FORMATS[:3]
 PACKINGS = ("plain", "gz", "bz2", "xz", "zip")
 
 
+def encoded(word):
+    return word if isinstance(word, bytes) else word.encode()
+
+
 def numbers(vector):
     """Numbers as text: nine digits distinguish every float32."""
     return [f"{number:.9g}".encode() for number in vector]
@@ -27,9 +31,8 @@ def numbers(vector):
 
 def row(word, vector=(1, 2, 3), end=b"\n"):
     """A line of GloVe or word2vec text."""
-    word = word if isinstance(word, bytes) else word.encode()
     fields = vector if isinstance(vector, bytes) else b" ".join(numbers(vector))
-    return word + b" " + fields + end
+    return encoded(word) + b" " + fields + end
 
 
 def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
@@ -39,47 +42,23 @@ def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
 
 def text(words=WORDS, vectors=VECTORS, end=b"\n", header=None):
     """A word2vec text file; `header` replaces its first line."""
-    return _header(vectors, header) + end + rows(words, vectors, end)
+    return (header or b"%d %d" % np.shape(vectors)) + end + rows(words, vectors, end)
 
 
 def binary(words=WORDS, vectors=VECTORS, end=b"\n", header=None):
     """A word2vec binary file. The original program, unlike gensim, ends rows with a line feed."""
-    lines = [
-        (word if isinstance(word, bytes) else word.encode())
-        + b" "
-        + struct.pack(f"<{len(vector)}f", *vector)
-        + end
-        for word, vector in zip(words, vectors, strict=True)
-    ]
-    return b"".join([_header(vectors, header), b"\n", *lines])
+    content = (header or b"%d %d" % np.shape(vectors)) + b"\n"
+    for word, vector in zip(words, vectors, strict=True):
+        content += encoded(word) + b" " + np.array(vector, "<f4").tobytes() + end
+    return content
 
 
-def _header(vectors, header):
-    return b"%d %d" % np.shape(vectors) if header is None else header
-
-
-FASTTEXT = {
-    "magic": 793712314,
-    "version": 12,
-    "dim": 3,
-    "ws": 5,
-    "epoch": 5,
-    "min_count": 1,
-    "neg": 5,
-    "word_ngrams": 1,
-    "loss": 2,
-    "model": 2,
-    "bucket": 2,
-    "minn": 3,
-    "maxn": 4,
-    "lr_update": 100,
-    "t": 1e-4,
-    "size": 4,
-    "nwords": 4,
-    "nlabels": 0,
-    "ntokens": 100,
-    "pruned": -1,
-}
+_FIELDS = (
+    "magic version dim ws epoch min_count neg word_ngrams loss model bucket minn maxn lr_update t"
+    " size nwords nlabels ntokens pruned"
+)
+_VALUES = (793712314, 12, 3, 5, 5, 1, 5, 1, 2, 2, 2, 3, 4, 100, 1e-4, 4, 4, 0, 100, -1)
+FASTTEXT = dict(zip(_FIELDS.split(), _VALUES, strict=True))
 """The fields of the header in their order, and their values for the table."""
 FIELD_TYPES = {"t": "d", "ntokens": "q", "pruned": "q"}
 """The types of the fields that are not 32-bit integers."""
@@ -89,36 +68,23 @@ BUCKETS = np.array([[1, -1, 0.5], [0.25, 8, -2]], np.float32)
 
 
 def fasttext(words=WORDS, vectors=VECTORS, buckets=BUCKETS, *, new=True, **changes):
-    """A fastText .bin. `changes` replace fields, or the bytes of later parts."""
+    """A fastText .bin. `changes` replace fields, or the parts that follow the header.
+
+    These are the words, and for each of two tables a flag, the shape and the rows.
+    """
     v, d = np.shape(vectors)
-    sizes = {"dim": d, "bucket": len(buckets), "size": v, "nwords": v}
-    return b"".join(fasttext_parts(words, vectors, buckets, new=new, **{**sizes, **changes}))
-
-
-def fasttext_parts(words, vectors, buckets, *, new, **changes):
-    """Its parts: the header, the words, and for each of two tables a flag, the shape and rows."""
-    fields = {**FASTTEXT, **changes}
-    parts = [
-        struct.pack(f"<{FIELD_TYPES.get(name, 'i')}", fields[name])
-        for name in FASTTEXT
-        if new or name not in NEW_FIELDS
-    ]
-    counts = changes.get("counts", range(len(words), 0, -1))
-    kinds = changes.get("kinds", [0] * len(words))
-    parts.append(b"".join(map(entry, words, counts, kinds)))
-    table = [*vectors, *buckets]
-    for matrix, quantized in ((table, "quantized"), (vectors, "output_quantized")):
-        if new:
-            parts.append(bytes([changes.get(quantized, 0)]))
-        parts.append(struct.pack("<qq", *changes.get(f"{quantized}_shape", np.shape(matrix))))
-        parts.append(np.array(matrix, "<f4").tobytes())
-    return parts
-
-
-def entry(word, count=1, kind=0):
-    """A word of a fastText .bin."""
-    word = word if isinstance(word, bytes) else word.encode()
-    return word + b"\0" + struct.pack("<qb", count, kind)
+    fields = {**FASTTEXT, "dim": d, "bucket": len(buckets), "size": v, "nwords": v, **changes}
+    names = [name for name in FASTTEXT if new or name not in NEW_FIELDS]
+    layout = "".join(FIELD_TYPES.get(name, "i") for name in names)
+    content = struct.pack(f"<{layout}", *map(fields.get, names))
+    counts, kinds = changes.get("counts", range(v, 0, -1)), changes.get("kinds", [0] * v)
+    for word, count, kind in zip(words, counts, kinds, strict=True):
+        content += encoded(word) + b"\0" + struct.pack("<qb", count, kind)
+    for matrix, flag in (([*vectors, *buckets], "quantized"), (vectors, "output_quantized")):
+        shape = changes.get(f"{flag}_shape", np.shape(matrix))
+        content += bytes([changes.get(flag, 0)]) * new
+        content += struct.pack("<qq", *shape) + np.array(matrix, "<f4").tobytes()
+    return content
 
 
 BUILDERS = {"glove": rows, "word2vec-text": text, "word2vec-binary": binary}
@@ -133,21 +99,20 @@ def build(kind, words=WORDS, vectors=VECTORS):
 
 def packed(content, packing):
     """Compress a file."""
-    if packing == "zip":
-        return archive({"vectors": content})
     pack = {
+        "plain": bytes,
         "gz": gzip.compress,
         "bz2": bz2.compress,
         "xz": partial(lzma.compress, preset=0),
-        "plain": bytes,
+        "zip": lambda content: archive({"vectors": content}),
     }
     return pack[packing](content)
 
 
-def archive(members, method=zipfile.ZIP_DEFLATED):
+def archive(members):
     """A .zip of members by their names."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as written:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as written:
         for name, content in members.items():
             written.writestr(name, content)
     return out.getvalue()

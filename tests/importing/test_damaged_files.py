@@ -258,9 +258,7 @@ def test_an_unusable_row_is_rejected_or_skipped(importer, problem, content):
     where = "Line 5" if content.startswith(rows()) else f"Byte {END_OF_BINARY}"
     end = "" if problem == NOT_UTF8 else SKIP
     assert importer.refusal(content) == f"{where} {problem}{end}"
-    words, vectors = importer.read(content, "--skip-bad-rows")
-    assert words == list(WORDS)
-    assert vectors.tobytes() == VECTORS.tobytes()
+    importer.check(content, WORDS, VECTORS, "--skip-bad-rows")
 
 
 def test_words_are_compared_and_checked_after_decoding(importer):

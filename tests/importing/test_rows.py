@@ -48,24 +48,20 @@ from tests.signals import handler_of
     ],
 )
 def test_line_ends_and_blanks_may_vary(importer, content):
-    words, vectors = importer.read(content)
-    assert words == list(WORDS)
-    assert vectors.tobytes() == VECTORS.tobytes()
+    importer.check(content, WORDS, VECTORS)
 
 
 def test_numbers_may_have_any_usual_notation(importer):
     content = row("gnu", b"+.5 5. 1E3") + row("emu", b"1e-400 -0 3.40282350e38")
-    _, vectors = importer.read(content + row("yak", b"0" * 30 + b"1 0 0"))
+    content += row("yak", b"0" * 30 + b"1 0 0")
     expected = [[0.5, 5, 1000], [0, -0.0, np.finfo(np.float32).max], [1, 0, 0]]
-    assert vectors.tobytes() == np.array(expected, np.float32).tobytes()
+    importer.check(content, ["gnu", "emu", "yak"], np.array(expected, np.float32))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_first_words_are_read_up_to_a_limit(importer, kind):
     for limit in (1, 3, 4, 1_000_000):
-        words, vectors = importer.read(build(kind), "--limit", limit)
-        assert words == list(WORDS[:limit])
-        assert np.array_equal(vectors, VECTORS[:limit])
+        importer.check(build(kind), WORDS[:limit], VECTORS[:limit], "--limit", limit)
 
 
 def test_rows_after_the_limit_are_not_checked(importer):
@@ -81,10 +77,11 @@ def test_bad_rows_and_empty_lines_are_skipped_and_counted(importer):
     """`test_damaged_files.py` has all kinds of rows. Empty lines at the end are not counted."""
     content = text(end=b"\n \n\n")
     assert importer.read(content, "--skip-bad-rows", "--limit", 2)[0] == list(WORDS[:2])
-    done = importer.run(content, "--skip-bad-rows", "--name", "m")
-    assert "8 unusable rows were skipped; the first is line 2." in done.err
-    done = importer.run(rows() + row("zebra"), "--skip-bad-rows", "--name", "one")
-    assert "1 unusable row was skipped: line 5." in done.err
+    importer.model(content, "--skip-bad-rows")
+    several = "polyseme: 8 unusable rows were skipped; the first is line 2."
+    assert several in importer.progress
+    importer.model(rows() + row("zebra"), "--skip-bad-rows")
+    assert "polyseme: 1 unusable row was skipped: line 5." in importer.progress
 
 
 @pytest.mark.parametrize("build", [rows, binary])
@@ -101,9 +98,8 @@ def test_a_file_whose_rows_are_mostly_unusable_is_rejected(importer, build):
 def test_a_word_with_a_bad_row_gets_its_next_row(importer):
     content = rows() + row("gnu", b"1 nan 3") + row("gnu", b"4 5 6") + row("emu")
     # Skipped rows count toward the limit.
-    words, vectors = importer.read(content, "--skip-bad-rows", "--limit", 6)
-    assert words == [*WORDS, "gnu"]
-    assert vectors[4].tolist() == [4, 5, 6]
+    vectors = np.vstack([VECTORS, np.array([[4, 5, 6]], "f4")])
+    importer.check(content, [*WORDS, "gnu"], vectors, "--skip-bad-rows", "--limit", 6)
     # Any number of empty lines may be skipped.
     content = rows() + b"\n" * 101 + row("gnu")
     assert importer.read(content, "--skip-bad-rows")[0] == [*WORDS, "gnu"]
@@ -156,9 +152,7 @@ def test_words_and_numbers_round_trip(module_importer, batches, kind, table, pac
     batches(size)
     words, vectors = table
     content = packed(build(kind, words, vectors), packing)
-    read, found = module_importer.read(content, "--format", kind)
-    assert read == words
-    assert found.tobytes() == vectors.tobytes()
+    module_importer.check(content, words, vectors, "--format", kind)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -293,9 +287,7 @@ def test_values_that_begin_with_text_are_no_phrase(importer):
     """The numbers that the bytes `at ` and `a b ` begin are usual, and those after them are not."""
     vectors = np.full((6, 2), 0.25, np.float32)
     vectors[2, 0], vectors[3, 0] = np.frombuffer(b"at >a b>", "<f4")
-    words, read = importer.read(binary(SOME, vectors, b""))
-    assert words == SOME
-    assert read.tobytes() == vectors.tobytes()
+    importer.check(binary(SOME, vectors, b""), SOME, vectors)
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -307,9 +299,7 @@ def test_rows_with_certain_ends_are_skipped(importer, end):
     assert importer.refusal(content) == (
         f"Byte {first} has a value that is not finite as float32{SKIP}"
     )
-    words, read = importer.read(content, "--skip-bad-rows")
-    assert words == ["the", "money", "shore"]
-    assert read.tobytes() == TABLE[[0, 3, 5]].tobytes()
+    importer.check(content, ["the", "money", "shore"], TABLE[[0, 3, 5]], "--skip-bad-rows")
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<f2"])
@@ -319,9 +309,7 @@ def test_values_of_other_types_are_read(importer, end, dtype):
     content = b"6 5\n"
     for word, vector in zip(SOME, vectors, strict=True):
         content += word.encode() + b" " + vector.astype(dtype).tobytes() + ENDS[end]
-    words, read = importer.read(content)
-    assert words == SOME
-    assert np.array_equal(read, vectors)
+    importer.check(content, SOME, vectors)
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -332,7 +320,7 @@ def test_zeros_and_unusual_values_of_the_usual_type_are_read(importer, end):
     tables.append(TABLE.copy())
     tables[-1][0, 1] = np.frombuffer(b" 5.\n", "<f4")[0]  # as a line of text ends
     for vectors in tables:
-        assert np.array_equal(importer.read(binary(SOME, vectors, ENDS[end]))[1], vectors)
+        importer.check(binary(SOME, vectors, ENDS[end]), SOME, vectors)
 
 
 @pytest.mark.parametrize("declared", [4, 6])

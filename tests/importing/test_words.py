@@ -10,7 +10,6 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 
-from polyseme.importing.readers import VectorTable
 from polyseme.importing.words import (
     MIN_ORDERED,
     MIN_WORDS,
@@ -20,7 +19,7 @@ from polyseme.importing.words import (
     sorted_by_frequency,
     strip_tags,
 )
-from tests.importing.conftest import SHARED
+from tests.importing.conftest import SHARED, assert_same, assert_word_bias
 from tests.importing.files import binary, fasttext, rows, text
 
 
@@ -247,15 +246,13 @@ def vectors(count):
 
 def test_the_import_proposes_a_pattern_that_it_accepts(importer):
     content = binary(["duck|NOUN", "duck|VERB", "bank|NOUN"], vectors(3))
-    done = importer.run(content, "--name", "tagged")
+    importer.model(content)
     pattern = r"\|[A-Z]+$"
     warning = "Warning: nearly all words have a tag, so words of texts will not be found; --strip"
-    assert f"{warning} '{pattern}' removes it." in done.err
-    done = importer.run(content, "--name", "tagged", "--strip", pattern, "--replace")
-    assert "polyseme: --strip left out 1 word that became equal to others.\n" in done.err
-    assert "Warning: nearly" not in done.err
-    manifest = json.loads((importer.models / "tagged" / "manifest.json").read_text("utf-8"))
-    fields = manifest["training"]["file"]
+    assert f"polyseme: {warning} '{pattern}' removes it." in importer.progress
+    fields = importer.model(content, "--strip", pattern).manifest.training["file"]
+    assert "polyseme: --strip left out 1 word that became equal to others." in importer.progress
+    assert "Warning: nearly" not in str(importer.progress)
     assert (fields["strip"], fields["merged"], fields["left_out"]) == ([pattern], 1, 0)
 
 
@@ -282,25 +279,18 @@ STRIPPED = {
 def test_equal_words_are_merged(importer, case):
     content, patterns, expected = STRIPPED[case]
     options = [option for pattern in patterns for option in ("--strip", pattern)]
-    read, table = importer.read(content, "--skip-bad-rows", *options)
-    assert read == list(expected)
-    assert np.array_equal(table, vectors(5)[list(expected.values())])
-
-
-def test_words_keep_their_counts():
-    table = VectorTable(["a|N", "b|N", "c|N"], vectors(3), np.array([5, 9, 70]))
-    table = table.select(np.array([0, 2]), ["a", "c"])
-    assert table.counts.tolist() == [5, 70]
-    assert np.array_equal(table.vectors, vectors(3)[[0, 2]])
+    model = importer.model(content, "--skip-bad-rows", *options)
+    assert_same(model, expected, vectors(5)[list(expected.values())])
+    if "frequent" in case:  # words keep their counts
+        assert_word_bias(model, [9, 70])
 
 
 def test_vectors_of_fasttext_are_those_of_the_words_in_the_file(importer):
     words, ngrams = ["duck|NOUN", "bank|NOUN"], np.arange(40, dtype=np.float32).reshape(20, 2)
     content = fasttext(words, vectors(2), ngrams)
     before = importer.read(content)[1]
-    read, table = importer.read(content, "--strip", r"\|[A-Z]+$", "--limit", "2")
-    assert read == ["duck", "bank"]
-    assert np.array_equal(table, before)
+    options = ("--strip", r"\|[A-Z]+$", "--limit", "2")
+    importer.check(content, ["duck", "bank"], before, *options)
 
 
 def test_a_pattern_that_matches_no_word_is_rejected(importer):

@@ -104,17 +104,17 @@ class Dialect:
     dimension: int
     declared: bool
     """whether a header declares the dimension"""
-    separator: bytes | None = b" "
-    """what is between all fields of an ordinary line; None if other things are between them"""
-    notation: Notation = POINT
-    mark: bytes = b""
+    notation: Notation
+    mark: bytes
     """what follows a word beside white space"""
+    names: bool
+    """whether line 1 has the names of the columns"""
     index: bool = False
     """whether an index precedes the word"""
     quoted: bool = False
     """whether words may be in quotation marks"""
-    names: bool = False
-    """whether line 1 has the names of the columns"""
+    separator: bytes | None = None
+    """what is between all fields of an ordinary line; None if other things are between them"""
 
     def divide(self, line: bytes) -> tuple[bytes, bytes] | None:
         """Return the word of a line, and its values separated by spaces.
@@ -213,7 +213,6 @@ def detect_dialect(lines: Sequence[bytes], declared: int | None, *, named: bool)
     dialect = Dialect(
         dimension,
         declared=declared is not None,
-        separator=None,
         notation=notation,
         mark=mark if certain and 2 * marked > len(rows) else b"",
         names=declared is None and len(lines) > 1 and _are_names(lines[0], dimension, notation),

@@ -20,14 +20,7 @@ from polyseme.importing.closed_form import informativeness, sentence_whitening
 from polyseme.importing.fasttext import FastTextReader
 from polyseme.importing.files import VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.importing.readers import (
-    HEADER,
-    MAX_WORD_BYTES,
-    Reader,
-    VectorTable,
-    as_utf8,
-    convert,
-)
+from polyseme.importing.readers import MAX_WORD_BYTES, Reader, VectorTable, convert
 from polyseme.importing.subwords import fit_subwords
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
@@ -39,7 +32,7 @@ from polyseme.importing.weights import (
     read_weights,
     relative_frequencies,
 )
-from polyseme.importing.word2vec import BinaryReader, GloveReader, TextReader
+from polyseme.importing.word2vec import HEADER, BinaryReader, GloveReader, TextReader, as_utf8
 from polyseme.importing.words import (
     find_language,
     find_tag,

@@ -3,7 +3,6 @@
 It names the line or the byte of an unusable row.
 """
 
-import codecs
 import re
 from abc import ABC, abstractmethod
 from array import array
@@ -20,14 +19,12 @@ from polyseme.engine.quantization import QuantizedRows, Rows, empty_rows, quanti
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.files import Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.models.manifest import MAX_WIDTH, TableDtype
+from polyseme.models.manifest import TableDtype
 from polyseme.progress import ProgressBar
 
 MAX_WORD_BYTES = 4096
 """Longer words are rejected, so that a binary file without separators is not read to its end."""
 BLOCK = 1 << 20
-HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t,;]+([+-]?\d{1,20})[ \t]*\r?(?:[\n\r]|\Z)")
-"""The first line of a word2vec file: vocabulary size and dimension."""
 BLANK = "is empty"
 REPEATED = "repeats the word of an earlier row"
 _INVALID_NUMBER = "has an invalid number"
@@ -39,16 +36,6 @@ _FEW_ROWS = 100
 _SPACES = {"\t": "tab", "\n": "line feed", "\v": "vertical tab", "\f": "form feed"}
 _SPACES |= {"\r": "carriage return"}
 _SPACE = re.compile(f"[{''.join(_SPACES)}]")
-
-
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-"""Byte order marks; that of UTF-32 begins with that of UTF-16."""
 
 
 class Row(NamedTuple):
@@ -243,49 +230,7 @@ def convert(vectors: Floats, dtype: TableDtype) -> Rows:
     return quantize(narrow) if dtype == "int8" else narrow
 
 
-def read_header(head: bytes) -> tuple[int, int, int]:
-    """Return the vocabulary size and the dimension of a word2vec file, and the end of line 1."""
-    match = HEADER.match(head)
-    if not match:
-        raise ImportProblem(
-            "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
-        )
-    count, dimension = int(match[1]), int(match[2])
-    if count < 1:
-        raise ImportProblem(f"Line 1 declares {count} words; there must be at least one.")
-    check_dimension(dimension)
-    return count, dimension, match.end()
-
-
-def check_dimension(dimension: int) -> None:
-    """Raise ImportProblem for a dimension that is not supported."""
-    if not 1 <= dimension <= MAX_WIDTH:
-        raise ImportProblem(
-            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_WIDTH} are supported."
-        )
-
-
 def _batches(rows: Iterator[Row], dimension: int) -> Iterator[list[Row]]:
     """Yield lists of rows that have a million values together."""
     while batch := list(islice(rows, max(BATCH_VALUES // dimension, 1))):
         yield batch
-
-
-def as_utf8(head: bytes, options: ImportOptions) -> bytes:
-    """Return the first bytes of a file in UTF-8 if they are in UTF-16 or UTF-32, without a mark."""
-    encoding = encoding_of(head, options)
-    if encoding is None:
-        return head
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    try:
-        return decoder.decode(head).encode("utf-8", "replace")
-    except UnicodeError:  # of UTF-16 and UTF-32 without the order of bytes
-        problem = f"The file has no byte order mark of {encoding.upper()}."
-        raise ImportProblem(problem, "encoding") from None
-
-
-def encoding_of(head: bytes, options: ImportOptions) -> str | None:
-    """Return the encoding of a file that has to be recoded to UTF-8, or None."""
-    if options.encoding.startswith(("utf-16", "utf-32", "utf-8-sig")):
-        return options.encoding
-    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)

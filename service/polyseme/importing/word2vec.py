@@ -21,24 +21,24 @@ from polyseme.engine import Floats
 from polyseme.importing.dialect import COMMA, POINT, Line, detect_dialect
 from polyseme.importing.files import HEAD_BYTES, Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.importing.readers import (
-    BLANK,
-    BLOCK,
-    HEADER,
-    MAX_WORD_BYTES,
-    Row,
-    RowReader,
-    as_utf8,
-    check_dimension,
-    encoding_of,
-    read_header,
-)
+from polyseme.importing.readers import BLANK, BLOCK, MAX_WORD_BYTES, Row, RowReader
+from polyseme.models.manifest import MAX_WIDTH
 
+HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t,;]+([+-]?\d{1,20})[ \t]*\r?(?:[\n\r]|\Z)")
+"""The first line of a word2vec file: vocabulary size and dimension."""
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Byte order marks; that of UTF-32 begins with that of UTF-16."""
 _CONTROL_OF_VALUES = re.compile(rb"[\0-\x08\x0e-\x1a\x7f]")
 _MAX_LINE_BYTES = 2 << 20
 _SAMPLE_BYTES, _MIN_LINES, _MAX_LINES = 1 << 18, 3, 200
 """The size of the first lines, from which the dialect is detected, and their number."""
-DTYPES = ("<f4", ">f4", "<f8", ">f8", "<f2")
+_DTYPES = ("<f4", ">f4", "<f8", ">f8", "<f2")
 """The types of values. The original program and gensim write the first."""
 _SAMPLE_ROWS = 4
 """Number of rows from which the type of the values is detected."""
@@ -170,7 +170,7 @@ class BinaryReader(RowReader):
     """A reader of a word2vec binary file."""
 
     unit = "byte"
-    dtype = DTYPES[0]
+    dtype = _DTYPES[0]
     line_feeds = 0
     """the number of line feeds after each row"""
 
@@ -184,15 +184,15 @@ class BinaryReader(RowReader):
     def dimension(self) -> int:
         """Read the header, and detect the type of the values."""
         shares = {}
-        for self.dtype in DTYPES:
+        for self.dtype in _DTYPES:
             sample = Decompressed(io.BytesIO(self.head), io.BytesIO(), 0)
             with suppress(ImportProblem):
                 rows = list(islice(self.read_rows(sample), _SAMPLE_ROWS))
                 usual = self._are_usual(b"".join(row.values for row in rows))
                 shares[self.dtype] = float(usual.mean()) if len(usual) >= _MIN_VALUES else 0.0
         certain = [dtype for dtype, share in shares.items() if share == 1]
-        if shares.get(DTYPES[0], 0) >= _MIN_SHARE or not certain:
-            certain = [DTYPES[0]]
+        if shares.get(_DTYPES[0], 0) >= _MIN_SHARE or not certain:
+            certain = [_DTYPES[0]]
         self.dtype = certain[0]
         return read_header(self.head)[1]
 
@@ -284,3 +284,45 @@ def _out_of_step(what: str, *options: str) -> ImportProblem:
         " space; replace spaces in words by `_`, or save the vectors as text.",
         *options,
     )
+
+
+def read_header(head: bytes) -> tuple[int, int, int]:
+    """Return the vocabulary size and the dimension of a word2vec file, and the end of line 1."""
+    match = HEADER.match(head)
+    if not match:
+        raise ImportProblem(
+            "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
+        )
+    count, dimension = int(match[1]), int(match[2])
+    if count < 1:
+        raise ImportProblem(f"Line 1 declares {count} words; there must be at least one.")
+    check_dimension(dimension)
+    return count, dimension, match.end()
+
+
+def check_dimension(dimension: int) -> None:
+    """Raise ImportProblem for a dimension that is not supported."""
+    if not 1 <= dimension <= MAX_WIDTH:
+        raise ImportProblem(
+            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_WIDTH} are supported."
+        )
+
+
+def as_utf8(head: bytes, options: ImportOptions) -> bytes:
+    """Return the first bytes of a file in UTF-8 if they are in UTF-16 or UTF-32, without a mark."""
+    encoding = encoding_of(head, options)
+    if encoding is None:
+        return head
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    try:
+        return decoder.decode(head).encode("utf-8", "replace")
+    except UnicodeError:  # of UTF-16 and UTF-32 without the order of bytes
+        problem = f"The file has no byte order mark of {encoding.upper()}."
+        raise ImportProblem(problem, "encoding") from None
+
+
+def encoding_of(head: bytes, options: ImportOptions) -> str | None:
+    """Return the encoding of a file that has to be recoded to UTF-8, or None."""
+    if options.encoding.startswith(("utf-16", "utf-32", "utf-8-sig")):
+        return options.encoding
+    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
