@@ -2,9 +2,7 @@
 
 import errno
 import json
-import os
 import re
-import signal
 
 import pytest
 
@@ -273,12 +271,3 @@ def test_an_export_skips_words_that_the_format_does_not_have(tmp_path, models):
         done = run(*arguments, output, models_dir=models)
         assert (done.returncode, done.stdout) == (1, b"")
         assert done.stderr.decode() == f"polyseme: {sentence}\n"
-
-
-def test_a_signal_ends_an_export_with_its_exit_code(polyseme, tmp_path, monkeypatch):
-    def export(*_):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr("polyseme.cli.models.export_word2vec", export)
-    done = polyseme("models", "export", "tiny", "--output", tmp_path / "out")
-    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")
