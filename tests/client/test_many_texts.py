@@ -100,6 +100,8 @@ def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
         return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
 
     assert sent_by(["aaaaaaa", ""], respond) == [["aaaaaaa", ""], ["aaaaaaa"], [""]]
+    sizes = [len(batch) for batch in sent_by(["a"] * 4, respond)]
+    assert sizes == [4, *[2] * ((setting, limit) != ("max_sentences", 1)), *[1] * 4]
 
 
 @pytest.mark.parametrize(
