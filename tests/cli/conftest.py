@@ -75,13 +75,14 @@ def without(package):
 
 @pytest.fixture(scope="session")
 def models_dir(tmp_path_factory):
-    """A valid model `tiny`, a model `broken`, and `unreadable` with an invalid manifest."""
+    """The models `tiny` and `broken`, `unreadable` with an invalid manifest, and no model."""
     folder = tmp_path_factory.mktemp("models")
     bias = np.linspace(-1, 1, 11)
     write_tiny(folder / "tiny", layers=[full_layer(1), full_layer(2)], word_bias=bias)
     vectors = path(write_tiny(folder / "broken"), "vectors.npy")
     vectors.write_bytes(vectors.read_bytes()[:-4])
     (write_tiny(folder / "unreadable") / "manifest.json").write_text("{}")
+    (folder / "photos").mkdir()
     return folder
 
 

@@ -100,24 +100,8 @@ def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
         return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
 
     assert sent_by(["aaaaaaa", ""], respond) == [["aaaaaaa", ""], ["aaaaaaa"], [""]]
-
-
-class ConcurrentRequests:
-    """Responds once `number` requests are open; records the maximum of open requests."""
-
-    def __init__(self, number):
-        self.barrier = threading.Barrier(number)
-        self.lock = threading.Lock()
-        self.open = self.maximum = 0
-
-    def __call__(self, request):
-        with self.lock:
-            self.open += 1
-            self.maximum = max(self.maximum, self.open)
-        self.barrier.wait(20)
-        with self.lock:
-            self.open -= 1
-        return vectors_for(request)
+    sizes = [len(batch) for batch in sent_by(["a"] * 4, respond)]
+    assert sizes == [4, *[2] * ((setting, limit) != ("max_sentences", 1)), *[1] * 4]
 
 
 @pytest.mark.parametrize(
@@ -139,13 +123,19 @@ def test_an_invalid_option_is_named(option, value, error):
 
 @both_clients
 def test_at_most_the_allowed_number_of_requests_is_in_flight(kind):
-    concurrent = ConcurrentRequests(3)  # the first request of a sequential client times out
+    three, slots, within = threading.Barrier(3), threading.Semaphore(3), []
+
+    def respond(request):
+        within.append(slots.acquire(blocking=False))
+        three.wait(20)  # the first request of a sequential client times out
+        slots.release()
+        return vectors_for(request)
+
     options = {"batch_sentences": 2, "concurrency": 3}
-    with scripted_server(concurrent) as server:
+    with scripted_server(respond) as server:
         vectors = call(kind, server.url, "embed", ["a"] * 24, client=options)
     assert vectors.tolist() == [[1.0]] * 24
-    assert concurrent.maximum == 3
-    assert len(server.requests) == 12
+    assert within == [True] * 12
 
 
 @both_clients
@@ -159,38 +149,36 @@ def test_results_keep_the_order_of_the_texts(url, local, kind):
         require_same(each, expected)
 
 
-@pytest.fixture
-def statuses(monkeypatch):
-    """The statuses of all responses. A service counts them only after it has sent them."""
-    received = []
-    handle = httpx.HTTPTransport.handle_request
+class Statuses(httpx.HTTPTransport):
+    """Records the status of each response. A service counts them only after it has sent them."""
 
-    def recorded(transport, request):
-        response = handle(transport, request)
-        received.append(response.status_code)
+    def __init__(self):
+        super().__init__()
+        self.received = []
+
+    def handle_request(self, request):
+        response = super().handle_request(request)
+        self.received.append(response.status_code)
         return response
 
-    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", recorded)
-    return received
 
-
-def test_a_rejected_batch_is_halved_and_later_ones_are_smaller(url, local, statuses):
+def test_a_rejected_batch_is_halved_and_later_ones_are_smaller(url, local):
     texts = ["river bank", "Apple apple bank end"] * 100  # 600 tokens; the limit is 60
-    with Client(url, batch_sentences=1000, concurrency=1) as client:
+    statuses = Statuses()
+    with Client(url, batch_sentences=1000, concurrency=1, transport=statuses) as client:
         for _ in range(2):
             require_same(client.encode(texts), local.encode(texts))
     # Only the first: the next has as many sentences as the response named, and 60 tokens.
-    assert statuses.count(413) == 1
+    assert statuses.received.count(413) == 1
 
 
-def test_a_sentence_that_is_too_long_by_itself_is_rejected(url, statuses):
-    with Client(url) as client:
-        for texts in (["bank " * 31], ["bank"] * 7 + ["bank " * 31]):
-            statuses.clear()
-            with pytest.raises(TooLargeError) as caught:
-                client.encode(texts)
-            assert caught.value.extra == {"limit": 30, "size": 31, "setting": "max_sentence_tokens"}
-            assert statuses == [413]  # halving does not help
+@pytest.mark.parametrize("count", [0, 7])
+def test_a_sentence_that_is_too_long_by_itself_is_rejected(url, count):
+    statuses = Statuses()
+    with Client(url, transport=statuses) as client, pytest.raises(TooLargeError) as caught:
+        client.encode(["bank"] * count + ["bank " * 31])
+    assert caught.value.extra == {"limit": 30, "size": 31, "setting": "max_sentence_tokens"}
+    assert statuses.received == [413]  # halving does not help
 
 
 def test_an_oversized_response_is_requested_again_in_halves(url, local):

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 import time
+from functools import partial
 
 import httpx
 import pytest
@@ -22,13 +23,14 @@ RESET = ScriptedResponse(body=b"", cut=True)
 CUT_OFF = ScriptedResponse(body=NEIGHBORS.body, cut=True)
 
 
-def problem(status, code, **headers):
-    """An error response; `Retry_After` is the header Retry-After."""
+def problem(status, code, wait=None):
+    """An error response; `wait` is its Retry-After."""
     document = b'{"code": "%b", "detail": "No.", "hint": "Wait.", "request_id": "r1"}' % code
-    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    headers = {} if wait is None else {"Retry-After": wait}
     return ScriptedResponse(status, "application/problem+json", document, headers)
 
 
+limited = partial(problem, 429, b"rate_limited")
 OVERLOADED = problem(503, b"overloaded")
 BAD_GATEWAY = ScriptedResponse(502, "text/html", b"<html>Bad gateway</html>")
 
@@ -39,81 +41,53 @@ def ask(request):
     return lambda url, **options: call(request.param, url, "neighbors", "bank", client=options)
 
 
-@pytest.mark.parametrize(
-    "failing",
-    [OVERLOADED, BAD_GATEWAY, RESET, CUT_OFF],
-    ids=["overloaded", "bad gateway", "reset", "cut off"],
-)
-def test_a_request_that_fails_twice_is_retried_unchanged(ask, failing):
-    with scripted_server(failing, failing, NEIGHBORS) as server:
-        assert [one.word for one in ask(server.url)] == ["bank"]
-    assert len(server.requests) == 3
+NOT_POLYSEME = ScriptedResponse(404, "text/html", b"<html>")
+ATTEMPTS = {
+    "overloaded": ([OVERLOADED] * 2, {}, None, 3),
+    "bad gateway": ([BAD_GATEWAY] * 2, {}, None, 3),
+    "reset": ([RESET] * 2, {}, None, 3),
+    "cut off": ([CUT_OFF] * 2, {}, None, 3),
+    "Retry-After is no number": ([limited("soon")], {}, None, 2),
+    "Retry-After is negative": ([limited("-1")], {}, None, 2),
+    "Retry-After is past": ([limited("Fri, 01 Jan 2000 00:00:00 GMT")], {}, None, 2),
+    "Retry-After is no date": ([limited(f"Fri, 01 Jan {'9' * 20} 00:00:00 GMT")], {}, None, 2),
+    "no wait is allowed": ([OVERLOADED] * 2, {"longest_wait": 0}, None, 3),
+    "no second is allowed": ([limited("1")], {"longest_wait": 0}, RateLimitedError, 1),
+    "overloaded every time": ([OVERLOADED] * 2, {"retries": 1}, OverloadedError, 2),
+    "reset every time": ([RESET] * 2, {"retries": 1}, UnreachableError, 2),
+    "cut off every time": ([CUT_OFF] * 2, {"retries": 1}, UnreachableError, 2),
+    "internal": ([problem(500, b"internal")], {}, PolysemeError, 1),
+    "invalid": ([problem(422, b"invalid")], {}, InvalidError, 1),
+    "another server": ([NOT_POLYSEME], {}, AnswerError, 1),
+}
+"""Responses before one that succeeds, options, the error, and the number of requests."""
+
+
+@pytest.mark.parametrize(("failures", "options", "error", "count"), ATTEMPTS.values(), ids=ATTEMPTS)
+def test_temporary_failures_are_retried_unchanged(ask, failures, options, error, count):
+    with scripted_server(*failures, NEIGHBORS) as server:
+        if error:
+            with pytest.raises(error) as caught:
+                ask(server.url, **options)
+            if isinstance(caught.value, PolysemeError):
+                assert (caught.value.request_id, str(caught.value)[:4]) == ("r1", "No. ")
+        else:
+            assert [one.word for one in ask(server.url, **options)] == ["bank"]
+    assert len(server.requests) == count
     assert len({request.body for request in server.requests}) == 1
 
 
-def test_a_retry_after_is_awaited(ask):
-    waits = problem(429, b"rate_limited", Retry_After="1")
-    with scripted_server(waits, NEIGHBORS) as server:
+def test_a_retry_after_is_awaited_up_to_the_longest_wait(ask):
+    with scripted_server(limited("1"), NEIGHBORS) as server:
         started = time.monotonic()
         ask(server.url)
-    assert time.monotonic() - started >= 1
-
-
-def test_a_retry_after_beyond_the_limit_is_not_awaited(ask):
-    for wait, shortest in {
-        "3600": 3600,
-        "9" * 400: 10**9,
-        "Fri, 01 Jan 2100 00:00:00 GMT": 10**8,
-    }.items():
-        with scripted_server(problem(429, b"rate_limited", Retry_After=wait)) as server:
-            with pytest.raises(RateLimitedError) as caught:
-                ask(server.url)
-            assert len(server.requests) == 1
-        assert caught.value.seconds >= shortest
-
-
-def test_an_invalid_or_past_retry_after_does_not_stop_retries(ask):
-    far = f"Fri, 01 Jan {'9' * 20} 00:00:00 GMT"
-    for wait in ("soon", "-1", "Fri, 01 Jan 2000 00:00:00 GMT", far):
-        with scripted_server(problem(429, b"rate_limited", Retry_After=wait), NEIGHBORS) as server:
-            assert [one.word for one in ask(server.url)] == ["bank"]
-
-
-def test_with_a_longest_wait_of_0_only_retries_without_a_wait_are_made(ask):
-    with scripted_server(OVERLOADED, OVERLOADED, NEIGHBORS) as server:
-        assert [one.word for one in ask(server.url, longest_wait=0)] == ["bank"]
-    with scripted_server(problem(503, b"overloaded", Retry_After="1")) as server:
-        with pytest.raises(OverloadedError):
-            ask(server.url, longest_wait=0)
+        assert time.monotonic() - started >= 1
+    far = "Fri, 01 Jan 2100 00:00:00 GMT"
+    for wait, shortest in {"3600": 3600, "9" * 400: 10**9, far: 10**8}.items():
+        with scripted_server(limited(wait)) as server, pytest.raises(RateLimitedError) as caught:
+            ask(server.url)
         assert len(server.requests) == 1
-
-
-def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
-    with scripted_server(OVERLOADED) as server:
-        with pytest.raises(OverloadedError, match=r"No\.") as caught:
-            ask(server.url, retries=1)
-        assert len(server.requests) == 2
-    assert caught.value.request_id == "r1"
-
-
-def test_permanent_errors_are_not_retried(ask):
-    for response, error in (
-        (problem(500, b"internal"), PolysemeError),
-        (problem(422, b"invalid"), InvalidError),
-        (ScriptedResponse(404, "text/html", b"<html>"), AnswerError),
-    ):
-        with scripted_server(response) as server:
-            with pytest.raises(error):
-                ask(server.url)
-            assert len(server.requests) == 1
-
-
-def test_a_connection_that_fails_every_time_is_unreachable(ask):
-    for response in (RESET, CUT_OFF):
-        with scripted_server(response) as server:
-            with pytest.raises(UnreachableError, match="does not respond"):
-                ask(server.url, retries=1)
-            assert len(server.requests) == 2
+        assert caught.value.seconds >= shortest
 
 
 def test_a_refused_connection_is_reported_with_its_cause(ask):

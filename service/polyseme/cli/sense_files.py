@@ -406,16 +406,9 @@ def _table(inventories: Mapping[str, SenseInventory]) -> bytes:
     for word, inventory in inventories.items():
         senses = inventory.senses
         sizes = [sense.size for sense in senses]
-        keywords = (" ".join(keyword.word for keyword in sense.keywords) for sense in senses)
-        row = (
-            word,
-            len(senses),
-            sum(sizes),
-            inventory.several,
-            inventory.separation,
-            " | ".join(map(str, sizes)),
-            " | ".join(sense.label for sense in senses),
-            " | ".join(keywords),
-        )
+        labels = [sense.label for sense in senses]
+        keywords = [" ".join(keyword.word for keyword in sense.keywords) for sense in senses]
+        lists = (" | ".join(map(str, values)) for values in (sizes, labels, keywords))
+        row = (word, len(senses), sum(sizes), inventory.several, inventory.separation, *lists)
         writer.writerow(map(cell, row))
     return text.getvalue().encode()

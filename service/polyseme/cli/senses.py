@@ -281,19 +281,19 @@ def _find(
     # The word may be a token of a text in which it is no word, such as `bank_owned`.
     texts = all_texts[: max([len(texts) - 1, *(one.text for one in result.occurrences)]) + 1]
 
-    def show(inventory: SenseInventory, *, named: bool) -> None:
+    def show(labels: list[str] | None) -> None:
         if as_json:
             document = {**vars(result), "inventory": None, "texts": texts}
             echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
         else:
-            _print_senses(result, inventory, texts, total, named=named)
+            _print_senses(result, texts, total, labels)
 
     inventory = require_inventory(result)
     if names:
         try:
             inventory = inventory.with_labels(names)
         except InvalidError as error:
-            show(inventory, named=False)
+            show(None)
             raise CommandError(f"{error} No file is written.") from None
     if save:
         inventory.save(save)
@@ -305,7 +305,7 @@ def _find(
         write_occurrences(output, tag_sentences(source, model, inventory, clustered))
     if plot:
         atomic_write(plot, _picture(result, plot.suffix.lower()[1:]))
-    show(inventory, named=names is not None)
+    show(names)
 
 
 def _with_similar(model: Model, forms: Sequence[str], *, exact: bool) -> tuple[str, ...]:
@@ -351,9 +351,7 @@ def _picture(result: Senses, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def _print_senses(
-    result: Senses, inventory: SenseInventory, texts: list[Text], total: int, *, named: bool
-) -> None:
+def _print_senses(result: Senses, texts: list[Text], total: int, labels: list[str] | None) -> None:
     """Print the senses: share, keywords, neighbors and an example."""
     senses, count = len(result.senses), len(result.occurrences)
     sample = f", in a sample of {len(texts):,} of {total:,} sentences" * (total > len(texts))
@@ -365,8 +363,8 @@ def _print_senses(
     for index, sense in enumerate(result.senses, 1):
         echo()
         echo(f"{index}  {100 * sense.proportion:.0f} %  ({sense.size:,})")
-        if named:
-            echo(f"   label      {inventory.senses[index - 1].label}")
+        if labels:
+            echo(f"   label      {labels[index - 1]}")
         echo(f"   keywords   {', '.join(keyword.word for keyword in sense.keywords)}")
         echo(f"   neighbors  {', '.join(neighbor.word for neighbor in sense.neighbors)}")
         for example in sense.examples[:1]:

@@ -89,15 +89,12 @@ class BatchSize:
 
     def fits(self, batch: Batch, text: bytes) -> bool:
         """Return whether a text may be added. An empty batch takes a text of any size."""
-        return (
-            not batch.texts
-            or (
-                len(batch.texts) < self.sentences
-                and batch.size + len(text) <= self.text_bytes
-                # A request takes either texts or lists of words.
-                and text[:1] == batch.texts[0][:1]
-            )
-        )
+        if not batch.texts:
+            return True
+        # A request takes either texts or lists of words.
+        same_kind = text[:1] == batch.texts[0][:1]
+        full = len(batch.texts) >= self.sentences or batch.size + len(text) > self.text_bytes
+        return same_kind and not full
 
     def reduce(self, batch: Batch, error: TooLargeError) -> None:
         """Reduce the size so that a rejected batch of two or more texts is split."""
