@@ -127,21 +127,21 @@ def start(
     raise AssertionError(f"the service did not start:\n{log.read_text()}")
 
 
+def output_of(*command: str | Path, **options: Any) -> str:
+    """Run a program in this tree, and return what it prints; if it fails, so does the test."""
+    options = {"cwd": ROOT, "stderr": subprocess.PIPE, **options}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, **options)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def printed(program: str, service: subprocess.Popen[bytes], **options: Any) -> str:
     """Run a program of a page that uses a service, stop the service, and return the output."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program],
-            capture_output=True,
-            text=True,
-            check=False,
-            **options,
-        )
+        return output_of(sys.executable, "-W", "ignore", "-c", program, **options)
     finally:
         service.terminate()
         service.wait(30)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="session")
