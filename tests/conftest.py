@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from socket import socket
@@ -142,6 +143,25 @@ def printed(program: str, service: subprocess.Popen[bytes], **options: Any) -> s
     finally:
         service.terminate()
         service.wait(30)
+
+
+def default_handling(number: int) -> AbstractContextManager[None]:
+    """Give programs that start in the block the default handling of a signal.
+
+    `nohup` and a shell's `&` start the tests with ignored signals, which child processes inherit.
+    """
+    # A started program resets a signal with a handler to its default, and an ignored one not.
+    return handler_of(number, lambda *_: None)
+
+
+@contextmanager
+def handler_of(number: int, handler: Callable[..., object]) -> Iterator[None]:
+    """Handle a signal with a function in the block."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.fixture(scope="session")

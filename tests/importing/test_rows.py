@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from polyseme.importing import importer as importing
 from polyseme.importing.readers import base as readers
+from tests.conftest import handler_of
 from tests.importing.conftest import refusal_in
 from tests.importing.files import (
     FORMATS,
@@ -26,7 +27,6 @@ from tests.importing.files import (
     rows,
     text,
 )
-from tests.signals import handler_of
 
 
 @pytest.mark.parametrize(
