@@ -1,6 +1,5 @@
 """The view Step by step: worked examples and stored models, their numbers and derivations."""
 
-import math
 import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import (
     CELLS,
     EXAMPLES,
@@ -20,6 +19,7 @@ from tests.page.driver import (
     sentence_address,
     steps_address,
 )
+from tests.pages import value_of
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ cannot be computed from the notes, the row that the notes compute, and a right v
 idea."""
 
 
-def test_each_example_has_its_steps_and_right_values_beside_the_printed(visit: Open) -> None:
+def test_each_example_has_its_steps_and_right_values_beside_the_printed(visit: Visit) -> None:
     reader = visit("#steps")
     rows = enumerate(zip(EXAMPLES, PRINTED, strict=True), 1)
     for number, (example, (text, wrong, unknown, cell, idea)) in rows:
@@ -64,8 +64,8 @@ def test_each_example_has_its_steps_and_right_values_beside_the_printed(visit: O
         assert idea in "".join(one.partition("Right: ")[2] for one in listed)
 
 
-def test_next_step_walks_through_all_steps(open_page: Open) -> None:
-    reader = open_page(steps_address(example=3, cell="embeddings:1:0"))
+def test_next_step_walks_through_all_steps(visit: Visit) -> None:
+    reader = visit(steps_address(example=3, cell="embeddings:1:0"))
     walked = []
     for _ in range(len(reader.steps()) - 1):
         reader.press("Next step ›")
@@ -78,8 +78,8 @@ def test_next_step_walks_through_all_steps(open_page: Open) -> None:
     assert reader.chosen()[0].startswith("weighted_values")
 
 
-def test_results_are_hidden_and_an_own_result_is_checked(open_page: Open) -> None:
-    reader = open_page(steps_address(example=3))
+def test_results_are_hidden_and_an_own_result_is_checked(visit: Visit) -> None:
+    reader = visit(steps_address(example=3))
     reader.press("Hide results")
     assert reader.query["hide"] == "1"
     queries = reader.page.locator("[data-step=queries]")
@@ -113,15 +113,14 @@ def test_results_are_hidden_and_an_own_result_is_checked(open_page: Open) -> Non
         assert ("?" in reader.texts(f"[data-step={step}] td .number")[0]) == hidden, step
 
 
-def test_a_linked_cell_is_in_the_window(visit: Open) -> None:
+def test_a_linked_cell_is_in_the_window(visit: Visit) -> None:
     for width in (1280, 390):
         reader = visit(steps_address(example=5, cell="context:5:0"), width=width)
-        reader.reload()
         box = reader.page.locator("td.chosen").bounding_box()
         assert 0 <= box["y"] < 900, width
 
 
-def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None:
+def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Visit) -> None:
     x = np.array(EXAMPLES[0]["request"]["embeddings"])
     weights = np.exp(x @ x.T)[0]
     context = weights / weights.sum() @ x[:, 0]
@@ -180,7 +179,7 @@ SMALL_AND_LARGE = [
 ]
 
 
-def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
+def test_a_number_is_derived_as_by_hand(visit: Visit) -> None:
     reader = visit("#steps")
     for request, fields, text, operands in DERIVED:
         reader.go(steps_address(request, **dict(parse_qsl(fields))))
@@ -193,7 +192,7 @@ def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
             assert reader.sums()[0] == text
 
 
-def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
+def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Visit) -> None:
     reader = visit(steps_address(example=3))
     reader.page.locator("[data-step=weights] td[data-row='1'][data-column='0']").click()
     reader.settle()
@@ -205,7 +204,7 @@ def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
         expect(reader.page.locator(f"td.{kind}").first).to_have_css("outline-style", style)
 
 
-def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: Open) -> None:
+def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: Visit) -> None:
     reader = visit(steps_address(example=3, cell="scores:1:1"))
     reader.page.locator("[data-step=scores] td.chosen").focus()
     for key, cell in [
@@ -223,15 +222,16 @@ def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: 
     assert reader.page.evaluate("document.activeElement.textContent") == "Scores"
 
 
-def test_weighted_values_are_those_of_the_query_token(visit: Open) -> None:
+def test_weighted_values_are_those_of_the_query_token(visit: Visit) -> None:
     reader = visit(steps_address(example=3, cell="scores:2:0", decimals=6))
     given = np.round(reader.traced(**EXAMPLES[2]["request"])["weighted_values"], 6).tolist()
     assert reader.matrix("weighted_values") == given[2]
     reader.choose("Query token", "love")
     assert reader.matrix("weighted_values") == given[1]
+    assert "Weighted values, query love, row I" in reader.panel()
 
 
-def test_shapes_are_shown_in_letters_and_in_numbers(visit: Open) -> None:
+def test_shapes_are_shown_in_letters_and_in_numbers(visit: Visit) -> None:
     reader = visit(steps_address(TURNED), service="tiny_models")
     assert reader.texts("[data-step=queries] .muted.number") == ["[h, n, k] = [2, 2, 2]"]
     assert reader.texts("[data-step=value_weight] .muted.number") == ["[h·v, d] = [2, 2]"]
@@ -249,7 +249,7 @@ MALFORMED = [
 ]
 
 
-def test_a_malformed_state_falls_back_to_the_first_example(visit: Open) -> None:
+def test_a_malformed_state_falls_back_to_the_first_example(visit: Visit) -> None:
     reader = visit("#steps")
     for fields in MALFORMED:
         reader.go(steps_address(**fields))
@@ -296,14 +296,6 @@ BUNDLED = {"text": "the bank and qqzzxx of the river"}
 TINY = {"text": "bank river zebra bank"}
 
 
-def value_of(text: str) -> float:
-    """The value of arithmetic as the page writes it: `e^(−1.5) / (e^2 + 1) + 0.5·x/√2`."""
-    text = re.sub(r"(\d)e([−\d]+)", r"\1E\2", text).replace("−", "-").replace("·", "*")
-    text = re.sub(r"√(\d+)", r"math.sqrt(\1)", text)
-    text = re.sub(r"e\^(\([^)]*\)|[\d.]+)", r"math.exp(\1)", text)
-    return eval(text, {"math": math})
-
-
 @pytest.mark.parametrize(
     ("fields", "heads"),
     [
@@ -314,7 +306,7 @@ def value_of(text: str) -> float:
         ({**TINY, "model": "bare", "layer": 0}, 1),
     ],
 )
-def test_the_arithmetic_of_every_step_is_right(visit: Open, fields: dict, heads: int) -> None:
+def test_the_arithmetic_of_every_step_is_right(visit: Visit, fields: dict, heads: int) -> None:
     service = "client" if fields is BUNDLED else "tiny_models"
     reader = visit(sentence_address(**fields), service=service)
     given = reader.traced(**fields)
@@ -341,7 +333,7 @@ def test_the_arithmetic_of_every_step_is_right(visit: Open, fields: dict, heads:
         assert with_sum == set(given) - WITHOUT_SUM
 
 
-def test_a_step_with_only_a_formula_highlights_its_operands(visit: Open) -> None:
+def test_a_step_with_only_a_formula_highlights_its_operands(visit: Visit) -> None:
     reader = visit("#steps", service="tiny_models")
     for model, step, formula, sources in [
         ("norm-after", "attention_norm", "X̂ = LayerNorm(R)", {"residual"}),
@@ -359,7 +351,7 @@ def test_a_step_with_only_a_formula_highlights_its_operands(visit: Open) -> None
     assert reader.lit() == {"attention_norm:1:2"}
 
 
-def test_a_weight_sums_the_biases_and_excludes_masked_keys(visit: Open) -> None:
+def test_a_weight_sums_the_biases_and_excludes_masked_keys(visit: Visit) -> None:
     text = "the river bank"
     reader = visit(sentence_address(text, cell="weights:1:2", head=2))
     first, second, _ = reader.sums()
@@ -377,7 +369,7 @@ def test_a_weight_sums_the_biases_and_excludes_masked_keys(visit: Open) -> None:
     assert line.count("·") == 4
 
 
-def test_a_number_of_the_concatenation_opens_its_head(visit: Open) -> None:
+def test_a_number_of_the_concatenation_opens_its_head(visit: Visit) -> None:
     reader = visit(sentence_address("the river bank", cell="concatenation:0:74"))
     reader.page.locator("[data-step=concatenation] td.chosen").press("ArrowRight")
     reader.settle()
@@ -386,9 +378,9 @@ def test_a_number_of_the_concatenation_opens_its_head(visit: Open) -> None:
     assert reader.field("Head").input_value() == "1"
 
 
-def test_large_matrices_are_shown_in_blocks(open_page: Open) -> None:
+def test_large_matrices_are_shown_in_blocks(visit: Visit) -> None:
     text = "the river bank"
-    reader = open_page(sentence_address(text))
+    reader = visit(sentence_address(text))
     static = np.round(reader.traced(text=text)["embeddings"], 4)
     assert reader.matrix("embeddings") == static[:, :16].tolist()
     reader.choose("Head", "3")
@@ -406,7 +398,7 @@ def test_large_matrices_are_shown_in_blocks(open_page: Open) -> None:
     assert reader.page.evaluate("document.activeElement.dataset.column") == "0"
 
 
-def test_an_unknown_word_has_steps_and_rows_of_equal_words_differ(visit: Open) -> None:
+def test_an_unknown_word_has_steps_and_rows_of_equal_words_differ(visit: Visit) -> None:
     reader = visit(sentence_address("qqzzxx"))
     assert reader.matrix("weights") == [[1]]
     reader.go(sentence_address("bank of bank"))
