@@ -136,42 +136,32 @@ def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Visit) -> Non
 
 
 DERIVED = [
-    (None, "example=3&cell=queries:1:0", "0.5 = 0.4·0.1 + 0.8·0.2 + 0.6·0.5", ""),
-    (
-        *(None, "example=4&cell=scaled_scores:1:0", "0.7891 = 1.116 / √2 = 1.116 / 1.4142"),
-        "scores:1:0",
-    ),
-    (
-        *(None, "example=3&cell=weights:1:2", "0.3663 = e^1.339 / (e^1.116 + e^1.266 + e^1.339)"),
-        "scores:1:0 scores:1:1 scores:1:2",
-    ),
-    (None, "example=3&cell=weighted_values:1:0:1", "0.214 = 0.2931·0.73", "weights:1:0 values:0:1"),
-    (
-        *(None, "example=3&cell=context:1:0", "0.5392 = 0.1407 + 0.2043 + 0.1942"),
-        "weighted_values:0:0 weighted_values:1:0 weighted_values:2:0",
-    ),
-    (None, "example=1&cell=queries:2:1", "0.8 = 0.8", "embeddings:2:1"),
-    # At least two significant digits.
-    (None, "example=1&cell=scores:0:1&decimals=0", "0.32 = 0.1·0.4 + 0.2·0.5 + 0.3·0.6", ""),
-    (
-        *(None, "example=3&cell=scores:1:0&decimals=0", "1.1 = 0.5·0.76 + 0.8·0.92"),
-        "queries:1:0 queries:1:1 keys:0:0 keys:0:1",
-    ),
+    (None, {
+        "example=3&cell=queries:1:0": ("0.5 = 0.4·0.1 + 0.8·0.2 + 0.6·0.5", ""),
+        "example=4&cell=scaled_scores:1:0": ("0.7891 = 1.116 / √2 = 1.116 / 1.4142", "scores:1:0"),
+        "example=3&cell=weights:1:2": (
+            "0.3663 = e^1.339 / (e^1.116 + e^1.266 + e^1.339)", "scores:1:0 scores:1:1 scores:1:2"),
+        "example=3&cell=weighted_values:1:0:1": ("0.214 = 0.2931·0.73", "weights:1:0 values:0:1"),
+        "example=3&cell=context:1:0": (
+            "0.5392 = 0.1407 + 0.2043 + 0.1942",
+            "weighted_values:0:0 weighted_values:1:0 weighted_values:2:0"),
+        "example=1&cell=queries:2:1": ("0.8 = 0.8", "embeddings:2:1"),
+        # At least two significant digits.
+        "example=1&cell=scores:0:1&decimals=0": ("0.32 = 0.1·0.4 + 0.2·0.5 + 0.3·0.6", ""),
+        "example=3&cell=scores:1:0&decimals=0": (
+            "1.1 = 0.5·0.76 + 0.8·0.92", "queries:1:0 queries:1:1 keys:0:0 keys:0:1"),
+    }),
     # The columns of a head, and weights that are multiplied from the other side.
-    (
-        *(SMALL, "cell=queries:1:0&head=1", "5 = 3·2 + (−1)·1"),
-        "embeddings:1:0 embeddings:1:1 query_weight:0:2 query_weight:1:2",
-    ),
-    (
-        *(TURNED, "cell=queries:1:0&head=1", "5 = 3·2 + (−1)·1"),
-        "embeddings:1:0 embeddings:1:1 query_weight:2:0 query_weight:2:1",
-    ),
-    (
-        *(TURNED, "cell=output:1:1", ""),
-        "concatenation:1:0 concatenation:1:1 output_weight:1:0 output_weight:1:1",
-    ),
-]
-"""Chosen cells, with the sum that is shown first and the cells that are its operands."""
+    (SMALL, {"cell=queries:1:0&head=1": (
+        "5 = 3·2 + (−1)·1", "embeddings:1:0 embeddings:1:1 query_weight:0:2 query_weight:1:2")}),
+    (TURNED, {
+        "cell=queries:1:0&head=1": (
+            "5 = 3·2 + (−1)·1", "embeddings:1:0 embeddings:1:1 query_weight:2:0 query_weight:2:1"),
+        "cell=output:1:1": (
+            "", "concatenation:1:0 concatenation:1:1 output_weight:1:0 output_weight:1:1"),
+    }),
+]  # fmt: skip
+"""Requests and chosen cells, with the sum that is shown first and the cells of its operands."""
 SMALL_AND_LARGE = [
     (1e-5, 4, "1.00e−5", "2.00e−5 = 1.00e−5·2 + 0·0"),
     (4e12, 4, "4.00e12", "8.00e12 = 4.00e12·2 + 0·0"),
@@ -181,10 +171,11 @@ SMALL_AND_LARGE = [
 
 def test_a_number_is_derived_as_by_hand(visit: Visit) -> None:
     reader = visit("#steps")
-    for request, fields, text, operands in DERIVED:
-        reader.go(steps_address(request, **dict(parse_qsl(fields))))
-        assert text in reader.sums()[0], fields
-        assert reader.lit() == set(operands.split()) or not operands, fields
+    for request, cells in DERIVED:
+        for fields, (text, operands) in cells.items():
+            reader.go(steps_address(request, **dict(parse_qsl(fields))))
+            assert text in reader.sums()[0], fields
+            assert reader.lit() == set(operands.split()) or not operands, fields
     for number, decimals, shown, score in SMALL_AND_LARGE:
         request = {**PLAIN, "embeddings": [[number, 0], [2, 0]]}
         for cell, text in {"queries:0:0": f"{shown} = {shown}", "scores:0:1": score}.items():
