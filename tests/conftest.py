@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from socket import socket
@@ -127,21 +128,40 @@ def start(
     raise AssertionError(f"the service did not start:\n{log.read_text()}")
 
 
+def output_of(*command: str | Path, **options: Any) -> str:
+    """Run a program in this tree, and return what it prints; if it fails, so does the test."""
+    options = {"cwd": ROOT, "stderr": subprocess.PIPE, **options}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, **options)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def printed(program: str, service: subprocess.Popen[bytes], **options: Any) -> str:
     """Run a program of a page that uses a service, stop the service, and return the output."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program],
-            capture_output=True,
-            text=True,
-            check=False,
-            **options,
-        )
+        return output_of(sys.executable, "-W", "ignore", "-c", program, **options)
     finally:
         service.terminate()
         service.wait(30)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+
+
+def default_handling(number: int) -> AbstractContextManager[None]:
+    """Give programs that start in the block the default handling of a signal.
+
+    `nohup` and a shell's `&` start the tests with ignored signals, which child processes inherit.
+    """
+    # A started program resets a signal with a handler to its default, and an ignored one not.
+    return handler_of(number, lambda *_: None)
+
+
+@contextmanager
+def handler_of(number: int, handler: Callable[..., object]) -> Iterator[None]:
+    """Handle a signal with a function in the block."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.fixture(scope="session")

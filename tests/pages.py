@@ -1,5 +1,6 @@
-"""Sections of the documentation."""
+"""Sections of the documentation, and arithmetic in it and on the page."""
 
+import math
 import re
 
 from tests.conftest import ROOT
@@ -13,3 +14,11 @@ def section(page: str, heading: str) -> str:
     )
     (body,) = found
     return body
+
+
+def value_of(text: str) -> float:
+    """The value of arithmetic as people write it: `e^(−1.5) / (e^2 + 1) + 0.5·x/√2`."""
+    text = re.sub(r"(\d)e([−\d]+)", r"\1E\2", text).replace("−", "-").replace("·", "*")
+    text = re.sub(r"√([\d.]+)", r"math.sqrt(\1)", text)
+    text = re.sub(r"e\^(\([^)]*\)|[\d.]+)", r"math.exp(\1)", text)
+    return eval(f"({text})", {"math": math})

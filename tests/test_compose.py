@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import yaml
 from polyseme import errors
 from polyseme.http.errors import problem_document
 from polyseme.settings import Settings
+from tests.conftest import ROOT, output_of
 
-ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "containers").iterdir() if not path.suffix)
 OURS = ["polyseme", "tools"]
 WATCHING = ["prometheus", "alertmanager", "grafana"]
@@ -35,10 +34,7 @@ def _assert_passes(program, *arguments):
     command = str(beside_python) if beside_python.exists() else shutil.which(program)
     if command is None:
         pytest.skip(f"needs {program}")
-    done = subprocess.run(
-        [command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    output_of(command, *arguments)
 
 
 @pytest.mark.slow

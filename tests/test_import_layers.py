@@ -1,15 +1,14 @@
 """Imports go one way: which package may import which, and what importing a package loads."""
 
 import ast
-import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.conftest import ROOT, output_of
+
 SERVICE, LAB = ROOT / "service", ROOT / "lab"
 
 CATALOG = "operations.catalog"
@@ -104,10 +103,7 @@ def test_only_the_listed_files_import_gensim_and_torch(package, importers, folde
 def loaded_by(*modules):
     """The modules and their top-level packages that importing some loads, in a fresh process."""
     code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    names = done.stdout.split()
+    names = output_of(sys.executable, "-c", code).split()
     return {*names, *(name.split(".")[0] for name in names)}
 
 

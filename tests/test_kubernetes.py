@@ -11,9 +11,10 @@ import yaml
 
 from polyseme import create_app
 from polyseme.settings import PREFIX, Settings
+from tests.conftest import ROOT, output_of
 
 Document = dict[str, Any]
-PLACE = Path(__file__).parents[1] / "deploy/kubernetes"
+PLACE = ROOT / "deploy/kubernetes"
 
 
 def read(folder: Path) -> tuple[list[Document], dict[str, str]]:
@@ -62,10 +63,8 @@ def test_every_manifest_follows_its_schema(tmp_path: Path) -> None:
     own = {json.dumps(one, sort_keys=True) for one in DOCUMENTS if one["kind"] != "PodMonitor"}
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(map(json.loads, own)))
     program = Path(sys.executable).with_name("kubernetes-validate")
-    command = [program, "--strict", tmp_path / "all.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (done.stdout + done.stderr).count("passed for resource") == len(own)
+    output = output_of(program, "--strict", tmp_path / "all.yaml", stderr=subprocess.STDOUT)
+    assert output.count("passed for resource") == len(own)
 
 
 def test_pods_and_containers_satisfy_the_restricted_profile() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from polyseme.processes import run_in_processes
 from tests.bulk import command_of, until, workers_of
-from tests.conftest import PYTHONPATH
-from tests.signals import default_handling
+from tests.conftest import PYTHONPATH, default_handling
 
 SLEEP = """
 import sys, time

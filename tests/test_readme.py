@@ -9,14 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.conftest import free_port
+from tests.conftest import ROOT, free_port, output_of
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 REQUESTS = re.findall(r"```sh\n(curl .*?)```\n\n```json\n(.*?)```", README, re.DOTALL)
 
@@ -31,8 +29,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
             pytest.skip(f"needs {program}")
     copy, number = tmp_path_factory.mktemp("clone"), free_port()
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    tracked = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
-    for name in filter(None, map(os.fsdecode, tracked)):
+    for name in filter(None, output_of(*listing).split("\0")):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, copy / name)
     with (copy / "log").open("wb") as log:
@@ -68,20 +65,10 @@ def fragments(block: str) -> list[str]:
 @pytest.mark.parametrize(("command", "response"), REQUESTS)
 def test_the_request_gets_the_documented_response(port: int, command: str, response: str) -> None:
     assert "localhost:8000" in command
-    done = subprocess.run(
-        ["sh", "-c", command.replace("localhost:8000", f"localhost:{port}")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    require_fragments(response, done.stdout)
-
-
-def require_fragments(documented: str, response: str) -> None:
-    """Require that each part of the documented response is in the response, in this order."""
-    compact = json.dumps(json.loads(response), separators=(",", ":"), ensure_ascii=False)
+    sent = output_of("sh", "-c", command.replace("localhost:8000", f"localhost:{port}"))
+    compact = json.dumps(json.loads(sent), separators=(",", ":"), ensure_ascii=False)
     place = 0
-    for fragment in fragments(documented):
+    for fragment in fragments(response):
         found = compact.find(fragment, place)
         assert found >= place, f"not in the response, or not in this order: {fragment}"
         place = found + len(fragment)
@@ -90,11 +77,6 @@ def require_fragments(documented: str, response: str) -> None:
 def test_the_programs_print_the_documented_output() -> None:
     programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
     assert len(programs) == README.count("```python")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "".join(code for code, _ in programs)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "".join(output for _, output in programs)
+    program = "".join(code for code, _ in programs)
+    printed = output_of(sys.executable, "-W", "error", "-c", program)
+    assert printed == "".join(output for _, output in programs)

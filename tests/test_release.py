@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -12,31 +11,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import ROOT, start
+from tests.conftest import ROOT, output_of, start
 
 pytestmark = pytest.mark.wheel
-
-
-def run(*command: object, cwd: Path = ROOT, **variables: str) -> str:
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of the checkout, with the time of the last commit."""
     out = tmp_path_factory.mktemp("wheel")
-    time = {"SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct")} if is_clone() else {}
+    epoch = output_of("git", "log", "-1", "--format=%ct") if is_clone() else ""
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out)
-    run(*build, **time)
+    output_of(*build, env=os.environ | ({"SOURCE_DATE_EPOCH": epoch} if epoch else {}))
     (built,) = out.glob("*.whl")
     return built
 
@@ -48,12 +34,12 @@ def is_clone() -> bool:
 def test_a_release_has_the_bytes_of_the_checkout_and_their_checksums(wheel: Path) -> None:
     if not is_clone():
         pytest.skip("needs git and a clone")
-    run(ROOT / "containers/release", IMAGES="skip")
+    output_of(ROOT / "containers/release", env=os.environ | {"IMAGES": "skip"})
     folder = ROOT / "build/release"
     files = {path.name: path for path in folder.iterdir()}
     sums = dict(reversed(line.split()) for line in files.pop("SHA256SUMS").read_text().splitlines())
     assert sums == {n: hashlib.sha256(f.read_bytes()).hexdigest() for n, f in files.items()}
-    if not run("git", "status", "--porcelain"):
+    if not output_of("git", "status", "--porcelain"):
         assert files[wheel.name].read_bytes() == wheel.read_bytes()
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as members:
@@ -77,18 +63,18 @@ def test_the_wheel_contains_the_models_and_the_page_but_no_tests(wheel: Path) ->
 
 def test_an_installed_wheel_serves_without_a_checkout(wheel: Path, tmp_path: Path) -> None:
     uv = (sys.executable, "-m", "uv", "--quiet")
-    run(*uv, "venv", "--seed", "--python", sys.executable, "environment", cwd=tmp_path)
+    output_of(*uv, "venv", "--seed", "--python", sys.executable, "environment", cwd=tmp_path)
     python = tmp_path / "environment" / "bin" / "python"
-    run(*uv, "pip", "install", "--python", python, wheel, cwd=tmp_path)
+    output_of(*uv, "pip", "install", "--python", python, wheel, cwd=tmp_path)
     polyseme = tmp_path / "environment" / "bin" / "polyseme"
-    assert "wiki-en: ok" in run(polyseme, "models", "verify", cwd=tmp_path)
+    assert "wiki-en: ok" in output_of(polyseme, "models", "verify", cwd=tmp_path)
     # Hints name this command; pip keeps the installed wheel and adds the extra.
     code = "from polyseme.errors import install_command; print(install_command('client'))"
-    command = run(python, "-c", code, cwd=tmp_path)
+    command = output_of(python, "-c", code, cwd=tmp_path)
     assert command == f"{python} -m pip install 'polyseme[client]'\n"
-    run("sh", "-c", command, cwd=tmp_path)
-    run(python, "-c", "from polyseme import Client; Client('http://localhost')", cwd=tmp_path)
-    assert "Train attention weights" in run(polyseme, "train", "--help", cwd=tmp_path)
+    output_of("sh", "-c", command, cwd=tmp_path)
+    output_of(python, "-c", "from polyseme import Client; Client('http://localhost')", cwd=tmp_path)
+    assert "Train attention weights" in output_of(polyseme, "train", "--help", cwd=tmp_path)
     process, address = start(tmp_path / "log", [polyseme])
     try:
         response = httpx.post(f"{address}/v1/encode", json={"input": "River bank flows"})

@@ -6,6 +6,7 @@ import pty
 import termios
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,13 +53,6 @@ def assert_escaped(output):
     assert r"\u001b]0;title\u0007" in output
 
 
-class Stream:
-    """A stream that is a terminal, or not."""
-
-    def __init__(self, terminal):
-        self.isatty = lambda: terminal
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -68,8 +62,8 @@ class Stream:
     ],
 )
 def test_control_characters_are_escaped_only_on_a_terminal(text, expected):
-    assert visible(text, Stream(terminal=True)) == expected
-    assert visible(text, Stream(terminal=False)) == visible(text, None) == text
+    assert visible(text, SimpleNamespace(isatty=lambda: True)) == expected
+    assert visible(text, SimpleNamespace(isatty=lambda: False)) == visible(text, None) == text
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from polyseme.importing import importer as importing
 from polyseme.importing import readers
+from tests.conftest import handler_of
 from tests.importing.conftest import refusal_in
 from tests.importing.files import (
     FORMATS,
@@ -30,7 +31,6 @@ from tests.importing.files import (
     text,
 )
 from tests.importing.test_damaged_files import SKIP
-from tests.signals import handler_of
 
 
 @pytest.mark.parametrize(

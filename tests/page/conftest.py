@@ -5,7 +5,6 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -13,18 +12,18 @@ import httpx
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 from tests.conftest import Serve, write_over_bundled
-from tests.page.driver import FLAGS, HEBREW, KEY, Reader
+from tests.page.driver import FLAGS, HEBREW, KEY, TIMEOUT, Reader
 from tests.tiny import SUBWORDS, VECTORS, WORDS, full_layer, normal, write_tiny
 
 CHROMIUM = shutil.which("chromium")
-Open = Callable[..., Reader]
+Visit = Callable[..., Reader]
 
 
 @pytest.fixture(scope="package")
@@ -47,70 +46,36 @@ def browser() -> Iterator[Browser]:
         pytest.skip("needs Debian's chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        expect.set_options(timeout=TIMEOUT)
         yield browser
         browser.close()
 
 
-@pytest.fixture(scope="package")
-def shared_window(browser: Browser) -> Iterator[Reader]:
-    """A window that tests share, because creating one takes longer than most tests."""
-    context = browser.new_context(accept_downloads=True)
-    yield Reader(context)
-    context.close()
-
-
 @pytest.fixture
-def open_page(
-    browser: Browser, shared_window: Reader, request: pytest.FixtureRequest
-) -> Iterator[Open]:
-    """Open the page of a service, a fixture, at an address, in a window of some width.
+def visit(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """Open the page of a service, a fixture, at an address, in a new window of some width.
 
     A test fails when a script fails, the content security policy is violated or another host is
-    requested. A window with options and a second one have a context of their own.
+    requested.
     """
     windows: list[Reader] = []
 
     def open_(
-        fragment: str = "",
-        *,
-        service: str = "client",
-        width: int = 1200,
-        reuse: bool = False,
-        **options: object,
+        fragment: str = "", *, service: str = "client", width: int = 1200, **options: object
     ) -> Reader:
-        own = options or windows
-        window = Reader(browser.new_context(**options)) if own else shared_window
-        windows.append(window)
+        size = {"width": width, "height": 900}
+        # While a result fades in, axe-core sees little contrast.
+        context = browser.new_context(viewport=size, reduced_motion="reduce", **options)
         base = str(request.getfixturevalue(service).base_url).rstrip("/")
-        if window.reusable and not (reuse and window.page.url.startswith(f"{base}/#")):
-            window.clear()
-        window.base, window.reusable = base, reuse
-        window.wrong.clear()
-        window.requests.clear()
-        window.page.set_viewport_size({"width": width, "height": 900})
-        if "forced_colors" not in options:
-            window.page.emulate_media(color_scheme="light")
-        window.page.mouse.move(0, 0)
-        window.go(fragment)
-        return window
+        windows.append(Reader(context, base))
+        windows[-1].go(fragment)
+        return windows[-1]
 
     yield open_
     for window in windows:
-        if window is not shared_window:
-            window.context.close()
-        elif not window.reusable:
-            window.clear()
+        window.page.unroute_all(behavior="ignoreErrors")
+        window.context.close()
     assert [one for window in windows for one in window.wrong] == []
-
-
-@pytest.fixture
-def visit(open_page: Open) -> Open:
-    """Go to an address without loading the page if the previous test visited the same service.
-
-    Loading the page takes longer than most tests. This is for tests that change only the address:
-    they open no details, type nothing and intercept no request.
-    """
-    return partial(open_page, reuse=True)
 
 
 @pytest.fixture(scope="package")

@@ -8,14 +8,14 @@ import pytest
 from playwright.sync_api import expect
 
 import polyseme
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import APPLE_VIEW, APPLES, HEBREW, address, query_of
 
 pytestmark = pytest.mark.slow
 
 
-def test_an_example_opens_on_the_word_that_it_is_about(open_page: Open) -> None:
-    reader = open_page("#attention")
+def test_an_example_opens_on_the_word_that_it_is_about(visit: Visit) -> None:
+    reader = visit("#attention")
     result = reader.page.locator("section[aria-label=Words] strong")
     assert result.text_content() == "bank and bank: 1.00 static, 0.61 in context"
     assert reader.word_texts()[2] == "bank"
@@ -32,8 +32,8 @@ def test_an_example_opens_on_the_word_that_it_is_about(open_page: Open) -> None:
     assert reader.query["case"] == "lower"
 
 
-def test_the_pronoun_shows_what_the_models_give(open_page: Open) -> None:
-    reader = open_page("#attention", service="several")
+def test_the_pronoun_shows_what_the_models_give(visit: Visit) -> None:
+    reader = visit("#attention", service="several")
     reader.press("A pronoun")
     note = reader.texts(".example-note")[0]
     assert "Teaching notes often expect “animal” for “it”" in note
@@ -55,8 +55,8 @@ def test_every_head_of_the_bundled_models_has_a_name() -> None:
         assert [len(layer) for layer in names] == [layer.heads for layer in layers]
 
 
-def test_a_sentence_is_submitted_by_a_pause_by_enter_or_by_the_button(open_page: Open) -> None:
-    reader = open_page(APPLE_VIEW)
+def test_a_sentence_is_submitted_by_a_pause_by_enter_or_by_the_button(visit: Visit) -> None:
+    reader = visit(APPLE_VIEW)
     sentence = reader.field("Sentence")
     sentence.fill("The river bank")
     expect(reader.words()).to_have_count(3)
@@ -80,8 +80,8 @@ def test_a_sentence_is_submitted_by_a_pause_by_enter_or_by_the_button(open_page:
     assert all("?" not in one.url.split("#")[0] for one in reader.requests)
 
 
-def test_a_sentence_is_one_entry_of_the_history_however_it_is_submitted(open_page: Open) -> None:
-    reader = open_page(APPLE_VIEW)
+def test_a_sentence_is_one_entry_of_the_history_however_it_is_submitted(visit: Visit) -> None:
+    reader = visit(APPLE_VIEW)
     reader.submit("Sentence", "A river")
     # All states of a sentence that is being typed are one entry.
     for text in ("one two three", "one two three four"):
@@ -96,7 +96,7 @@ def test_a_sentence_is_one_entry_of_the_history_however_it_is_submitted(open_pag
         assert len(reader.word_texts()) == count
 
 
-def test_an_occurrence_opens_compare_with_another_one_if_there_is_one(visit: Open) -> None:
+def test_an_occurrence_opens_compare_with_another_one_if_there_is_one(visit: Visit) -> None:
     reader = visit(f"{APPLE_VIEW}&word=10")
     link = reader.link("Compare this occurrence")
     for text, word, rows in [
@@ -110,13 +110,13 @@ def test_an_occurrence_opens_compare_with_another_one_if_there_is_one(visit: Ope
 SHORTEN = "async (text) => (await import('/page/text.js')).shorten(text, 3)"
 
 
-def test_shortened_words_keep_grapheme_clusters(visit: Open) -> None:
+def test_shortened_words_keep_grapheme_clusters(visit: Visit) -> None:
     family = "👩‍👩‍👧‍👦"
     assert visit(APPLE_VIEW).page.evaluate(SHORTEN, family * 4) == f"{family * 2}…"
 
 
-def test_each_cell_is_announced_once(open_page: Open) -> None:
-    reader = open_page(f"{APPLE_VIEW}&row=0&column=0")
+def test_each_cell_is_announced_once(visit: Visit) -> None:
+    reader = visit(f"{APPLE_VIEW}&row=0&column=0")
     reader.record_announcements(".main figure")
     reader.grid().focus()
     for column in (1, 2):
@@ -132,24 +132,11 @@ def test_each_cell_is_announced_once(open_page: Open) -> None:
     assert reader.announced() == [announced]
 
 
-def test_the_note_on_unknown_words_agrees_with_the_weights(visit: Open) -> None:
-    reader = visit(APPLE_VIEW)
-    zero = "Static vectors of unknown words are zero, and"
-    for text, expected in {
-        "river bank": "2 words and marks, none unknown.",
-        "qqzx": f"1 word or mark, 1 unknown. {zero} each attends to itself.",
-        "river qqzx vvwk": f"3 words and marks, 2 unknown. {zero} no word attends to them.",
-    }.items():
-        reader.go(address("attention", text=text))
-        assert reader.texts(".usage") == [expected]
-    assert reader.weights(text)[0][:, :, 1:].max() == 0
-
-
 TEXT = "apple bank river money did high end"
 WORDS = TEXT.split()
 
 
-def test_each_head_of_each_layer_is_shown_without_a_request(visit: Open) -> None:
+def test_each_head_of_each_layer_is_shown_without_a_request(visit: Visit) -> None:
     reader = visit(address("attention", text=TEXT, model="deep"), service="tiny_models")
     given = reader.weights(TEXT, model="deep")
     reader.requests.clear()
@@ -172,7 +159,7 @@ def test_each_head_of_each_layer_is_shown_without_a_request(visit: Open) -> None
     assert reader.heading("Layer 0, head 0").is_visible()
 
 
-def test_the_resolution_of_each_word_is_shown(visit: Open) -> None:
+def test_the_resolution_of_each_word_is_shown(visit: Visit) -> None:
     reader = visit("#attention?model=deep&text=river", service="tiny_models")
     for model, text, expected in [
         ("small", "Apple bank x", ["other case: apple", "unknown"]),
@@ -184,7 +171,7 @@ def test_the_resolution_of_each_word_is_shown(visit: Open) -> None:
         assert composed.is_visible() == (model == "parts")
 
 
-def test_right_to_left_words_keep_their_direction(visit: Open) -> None:
+def test_right_to_left_words_keep_their_direction(visit: Visit) -> None:
     text = " ".join(HEBREW)
     reader = visit(address("attention", text=text, model="hebrew", head=0), service="tiny_models")
     expected = reader.weights(text, model="hebrew")[0, 0]

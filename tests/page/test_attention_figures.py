@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import APPLE_VIEW, APPLE_WORDS, APPLES, LONG_TEXT, Reader, address
 
 pytestmark = pytest.mark.slow
@@ -22,8 +22,8 @@ def read_out(row: int, column: int, expected: np.ndarray, verb: str = "attends t
     return f"{APPLE_WORDS[row]} {verb} {columns[column]}: {weight}"
 
 
-def test_the_cell_under_the_pointer_is_read_out_and_chosen_by_a_click(open_page: Open) -> None:
-    reader = open_page(f"{APPLE_VIEW}&head=mean")
+def test_the_cell_under_the_pointer_is_read_out_and_chosen_by_a_click(visit: Visit) -> None:
+    reader = visit(f"{APPLE_VIEW}&head=mean")
     reader.point(7, 11, COUNT)
     mean = reader.weights(APPLES, heads="mean")[0]
     # The page computes the mean of the heads itself, so the last digits may differ.
@@ -59,8 +59,8 @@ def lightness_of_cells(reader: Reader) -> np.ndarray:
     return np.array(reader.page.locator("svg.heatmap image").evaluate(LIGHTNESS))
 
 
-def test_a_darker_cell_is_a_larger_weight(open_page: Open) -> None:
-    reader = open_page(APPLE_VIEW)
+def test_a_darker_cell_is_a_larger_weight(visit: Visit) -> None:
+    reader = visit(APPLE_VIEW)
     for text, head in ((LONG_TEXT, 0), (APPLES, 1)):
         reader.go(address("attention", text=text, head=head))
         expected = reader.weights(text)[0, head].ravel()
@@ -75,7 +75,7 @@ def test_a_darker_cell_is_a_larger_weight(open_page: Open) -> None:
     assert np.median(lightness_of_cells(reader)) < 50 < np.median(lightness)
 
 
-def test_contributions_have_all_parts_of_the_sum(visit: Open) -> None:
+def test_contributions_have_all_parts_of_the_sum(visit: Visit) -> None:
     reader = visit(APPLE_VIEW)
     rows = reader.contributions(APPLES)[0]
     np.testing.assert_allclose(reader.numbers("figure text.in-cell"), rows.ravel(), atol=0.0051)
@@ -83,7 +83,7 @@ def test_contributions_have_all_parts_of_the_sum(visit: Open) -> None:
     assert labels[COUNT:] == [*APPLE_WORDS, "the word itself", "its position"]
 
 
-def test_negative_contributions_are_drawn(visit: Open) -> None:
+def test_negative_contributions_are_drawn(visit: Visit) -> None:
     text = "apple bank river money did high end"
     state = {"text": text, "model": "deep", "layer": 1}
     reader = visit(address("attention", **state), service="tiny_models")
@@ -95,8 +95,8 @@ def test_negative_contributions_are_drawn(visit: Open) -> None:
     assert dashed.count() == (rows[word] <= -0.01).sum() > 0
 
 
-def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(open_page: Open) -> None:
-    reader = open_page(f"{APPLE_VIEW}&row=0&column=0")
+def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(visit: Visit) -> None:
+    reader = visit(f"{APPLE_VIEW}&row=0&column=0")
     expected = reader.contributions(APPLES)[0]
     for _ in range(60):
         reader.page.keyboard.press("Tab")
@@ -119,7 +119,7 @@ def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(open_page: Open) -
     expect(reader.grid()).to_be_focused()
 
 
-def test_a_chosen_thumbnail_is_shown_in_the_figure(visit: Open) -> None:
+def test_a_chosen_thumbnail_is_shown_in_the_figure(visit: Visit) -> None:
     reader = visit(APPLE_VIEW)
     thumbnails = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
     names = [one.get_attribute("aria-label") for one in thumbnails.all()]
@@ -157,7 +157,7 @@ def rows_of_lines(reader: Reader) -> set[int]:
     return {line["row"] for line in lines(reader)}
 
 
-def test_a_stronger_line_is_a_larger_weight(visit: Open) -> None:
+def test_a_stronger_line_is_a_larger_weight(visit: Visit) -> None:
     reader = visit(f"{APPLE_VIEW}&picture=lines&head=1")
     expected = reader.weights(APPLES)[0, 1]
     drawn = lines(reader)
@@ -169,7 +169,7 @@ def test_a_stronger_line_is_a_larger_weight(visit: Open) -> None:
         assert drawn[0][measure] < 0.5 * drawn[-1][measure]
 
 
-def test_a_pointed_or_focused_word_shows_its_lines(visit: Open) -> None:
+def test_a_pointed_or_focused_word_shows_its_lines(visit: Visit) -> None:
     reader = visit(f"{APPLE_VIEW}&picture=lines")
     assert rows_of_lines(reader) == set(range(COUNT))
     query(reader, "phone").hover()
@@ -187,8 +187,8 @@ def test_a_pointed_or_focused_word_shows_its_lines(visit: Open) -> None:
     expect(query(reader, "apple")).to_be_focused()
 
 
-def test_a_word_has_its_cosines_parts_and_vectors(open_page: Open) -> None:
-    reader = open_page(f"{APPLE_VIEW}&word=10")
+def test_a_word_has_its_cosines_parts_and_vectors(visit: Visit) -> None:
+    reader = visit(f"{APPLE_VIEW}&word=10")
     result = reader.encoded(APPLES)
     row = reader.contributions(APPLES)[-1, 10]
     best = np.argsort(-np.abs(row), kind="stable")[:8]
@@ -219,9 +219,9 @@ def read_table(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text, newline=""), "excel-tab"))
 
 
-def test_the_weights_are_a_table_that_can_be_pasted_into_a_spreadsheet(open_page: Open) -> None:
+def test_the_weights_are_a_table_that_can_be_pasted_into_a_spreadsheet(visit: Visit) -> None:
     text = 'He said "no" " to it.'
-    reader = open_page(address("attention", text=text, head=1))
+    reader = visit(address("attention", text=text, head=1))
     assert reader.page.get_by_role("table").count() == 0
     reader.open_tables("These numbers as a table")
     result = reader.encoded(text)
@@ -242,8 +242,8 @@ def test_the_weights_are_a_table_that_can_be_pasted_into_a_spreadsheet(open_page
     assert read_table(reader.page.evaluate(SEPARATED, cells)) == [cells]
 
 
-def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(open_page: Open) -> None:
-    reader = open_page(address("attention", text=LONG_TEXT, picture="lines", head=1))
+def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(visit: Visit) -> None:
+    reader = visit(address("attention", text=LONG_TEXT, picture="lines", head=1))
     expected = reader.weights(LONG_TEXT)[0, 1]
     line = reader.attention().locator("line")
     assert line.count() == 0
@@ -256,10 +256,10 @@ def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(open_
 
 @pytest.mark.parametrize("picture", ["heatmap", "lines"])
 def test_readouts_do_not_move_the_figure_and_a_redraw_keeps_the_focus(
-    open_page: Open, picture: str
+    visit: Visit, picture: str
 ) -> None:
     text = f"river {'long' * 30} bank of {'longer' * 30} money"
-    reader = open_page(address("attention", text=text, picture=picture), width=320)
+    reader = visit(address("attention", text=text, picture=picture), width=320)
     target = reader.grid() if picture == "heatmap" else query(reader, "bank")
     target.focus()
     tops = set()

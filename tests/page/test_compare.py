@@ -1,6 +1,7 @@
-"""The view Compare: its numbers, map and cards, and invalid addresses."""
+"""The view Compare: its numbers, map, cards and form, and invalid addresses."""
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import APPLE_ROWS, BANKS, EIGHT, Reader, Row, compare_address, paste
 
 pytestmark = pytest.mark.slow
@@ -19,8 +20,8 @@ def captions(reader: Reader) -> list[str]:
     return reader.texts(".models-beside > figure h3, .notes li")
 
 
-def test_it_opens_with_bank_and_a_headline_in_figures(open_page: Open) -> None:
-    reader = open_page("#compare")
+def test_it_opens_with_bank_and_a_headline_in_figures(visit: Visit) -> None:
+    reader = visit("#compare")
     given = reader.compared(BANKS)
     assert captions(reader)[0] == "bank: 1.00 static, 0.16 in context"
     both = np.ravel([given["static_similarity"], given["contextual_similarity"]])
@@ -30,7 +31,7 @@ def test_it_opens_with_bank_and_a_headline_in_figures(open_page: Open) -> None:
     np.testing.assert_allclose(tables, both, atol=0.0000501)
 
 
-def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(visit: Open) -> None:
+def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(visit: Visit) -> None:
     one = "are one word, “bank”, with one static vector:"
     reader = visit("#compare")
     cosine = reader.compared(BANKS)["contextual_similarity"][0][1]
@@ -60,7 +61,7 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(visit: Open
     ]
 
 
-def test_the_map_has_the_services_positions_on_one_scale(visit: Open) -> None:
+def test_the_map_has_the_services_positions_on_one_scale(visit: Visit) -> None:
     reader = visit(compare_address(EIGHT))
     answer = reader.compared(EIGHT)["map"]
     given = {one["word"]: one["position"] for one in answer["neighbors"]}
@@ -80,7 +81,7 @@ def test_the_map_has_the_services_positions_on_one_scale(visit: Open) -> None:
     np.testing.assert_allclose(found, expected * scale, atol=0.02)
 
 
-def test_equal_vectors_are_one_mark_with_both_letters(visit: Open) -> None:
+def test_equal_vectors_are_one_mark_with_both_letters(visit: Visit) -> None:
     reader = visit(compare_address(BANKS))
     names = sorted(name for name in reader.places() if " vector of " in name.split(":")[0])
     static = "Static vector of A and B (bank)"
@@ -96,7 +97,7 @@ def test_equal_vectors_are_one_mark_with_both_letters(visit: Open) -> None:
 BOXES = "(all) => all.map((one) => one.getBoundingClientRect().toJSON())"
 
 
-def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(visit: Open) -> None:
+def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(visit: Visit) -> None:
     reader = visit(compare_address(EIGHT), width=320)
     labels = reader.page.locator(".flat-map .point > text:not(.unplaced):not(.letter)")
     boxes = [box for box in labels.evaluate_all(BOXES) if box["width"]]
@@ -116,8 +117,8 @@ def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(visit: Open) 
     assert reader.page.locator("svg.flat-map").get_attribute("viewBox") != before
 
 
-def test_a_point_has_a_name_for_pointer_and_keyboard_and_opens_neighbors(open_page: Open) -> None:
-    reader = open_page(compare_address(BANKS))
+def test_a_point_has_a_name_for_pointer_and_keyboard_and_opens_neighbors(visit: Visit) -> None:
+    reader = visit(compare_address(BANKS))
     name = reader.page.locator("output.pointed")
     reader.page.locator(".flat-map .static.point").hover()
     expect(name).to_have_text("Static vector of A and B (bank)")
@@ -133,7 +134,7 @@ def test_a_point_has_a_name_for_pointer_and_keyboard_and_opens_neighbors(open_pa
     assert reader.address == "#neighbors?word=tributaries"
 
 
-def test_a_card_has_the_services_neighbors_shift_and_attention(visit: Open) -> None:
+def test_a_card_has_the_services_neighbors_shift_and_attention(visit: Visit) -> None:
     reader = visit(compare_address(BANKS, k="5"))
     given = reader.compared(BANKS, neighbors=5)["occurrences"][1]
     shown = reader.card("B: bank")
@@ -154,16 +155,16 @@ def test_a_card_has_the_services_neighbors_shift_and_attention(visit: Open) -> N
     assert reader.sent()["neighbors"] == 0
 
 
-def test_an_occurrence_opens_its_attention(open_page: Open) -> None:
+def test_an_occurrence_opens_its_attention(visit: Visit) -> None:
     text = "😀 don't bank on the bank"
-    reader = open_page(compare_address([(text, "bank", 1), ("Money bank", "bank")]))
+    reader = visit(compare_address([(text, "bank", 1), ("Money bank", "bank")]))
     before = reader.card("A: bank").locator("mark")
     assert before.evaluate("(mark) => mark.previousSibling.textContent") == "😀 don't bank on the "
     reader.card("A: bank").get_by_role("link", name="Open in Attention").click()
     # The tokens are 😀 do n't bank on the bank.
     expect(reader.page.locator(".attention .word").nth(6)).to_have_attribute("aria-pressed", "true")
     rows: list[Row] = [("bank river money", "bank"), ("apple bank", "bank")]
-    other = open_page(compare_address(rows, model="deep"), service="tiny_models")
+    other = visit(compare_address(rows, model="deep"), service="tiny_models")
     first = other.card("A: bank").locator("ol.wide-words li").first
     word, weight = (first.locator(each).text_content() for each in (".near-word", ".number"))
     other.card("A: bank").get_by_role("link", name="Open in Attention").click()
@@ -172,9 +173,9 @@ def test_an_occurrence_opens_its_attention(open_page: Open) -> None:
     assert other.readout().startswith(f"bank attends to {word}: {weight}"[:-1])
 
 
-def test_another_word_is_chosen_by_mouse_and_by_keyboard(open_page: Open) -> None:
+def test_another_word_is_chosen_by_mouse_and_by_keyboard(visit: Visit) -> None:
     text = "The bank stands on the bank of the river"
-    reader = open_page(compare_address([(text, "bank"), (text, "bank")]))
+    reader = visit(compare_address([(text, "bank"), (text, "bank")]))
     assert reader.cosines()[5] == 1
     reader.words_of(2).filter(has_text="bank").nth(1).click()
     reader.settle()
@@ -187,9 +188,9 @@ def test_another_word_is_chosen_by_mouse_and_by_keyboard(open_page: Open) -> Non
     expect(reader.words_of(1).nth(2)).to_be_focused()
 
 
-def test_a_setting_is_sent_and_kept_in_the_address(open_page: Open, tmp_path: Path) -> None:
+def test_a_setting_is_sent_and_kept_in_the_address(visit: Visit, tmp_path: Path) -> None:
     settings = {"Number of neighbors": "3", "Case": "lower", "Factor of the static vector": "4"}
-    reader = open_page(compare_address(APPLE_ROWS))
+    reader = visit(compare_address(APPLE_ROWS))
     for label, value in settings.items():
         reader.choose(label, value)
     given = reader.compared(APPLE_ROWS, neighbors=3, case="lower", share=4)
@@ -210,7 +211,7 @@ INVALID: list[object] = [
 ]  # fmt: skip
 
 
-def test_an_address_with_invalid_occurrences_shows_the_first_example(visit: Open) -> None:
+def test_an_address_with_invalid_occurrences_shows_the_first_example(visit: Visit) -> None:
     reader = visit(compare_address("["))
     assert reader.field("Sentence 1").input_value() == "River bank flows"
     assert reader.text("The address does not contain valid occurrences").is_visible()
@@ -224,7 +225,7 @@ def test_an_address_with_invalid_occurrences_shows_the_first_example(visit: Open
         assert len(reader.cosines()) == 8, row
 
 
-def test_an_unknown_word_has_no_static_mark_and_no_shift(visit: Open) -> None:
+def test_an_unknown_word_has_no_static_mark_and_no_shift(visit: Visit) -> None:
     rows: list[Row] = [("River qqzzxx", "qqzzxx"), BANKS[0], BANKS[1]]
     reader = visit(compare_address(rows))
     assert reader.words_of(1).nth(1).text_content() == "qqzzxxunknown"
@@ -245,7 +246,7 @@ def test_an_unknown_word_has_no_static_mark_and_no_shift(visit: Open) -> None:
     assert reader.cosines() == [0] * 8
 
 
-def test_a_card_of_a_very_long_sentence_shows_the_context_of_the_word(visit: Open) -> None:
+def test_a_card_of_a_very_long_sentence_shows_the_context_of_the_word(visit: Visit) -> None:
     text = "left " * 300 + "bank" + " right" * 300
     reader = visit(compare_address([(text, "bank"), BANKS[1]]))
     quote = reader.card("A: bank").locator("blockquote").text_content()
@@ -253,9 +254,9 @@ def test_a_card_of_a_very_long_sentence_shows_the_context_of_the_word(visit: Ope
     assert reader.pressed(1) == [300]
 
 
-def test_pasted_lines_are_sentences_and_a_second_model_is_beside_the_first(open_page: Open) -> None:
+def test_pasted_lines_are_sentences_and_a_second_model_is_beside_the_first(visit: Visit) -> None:
     lines = [f"The bat {verb}" for verb in ("flies", "sleeps", "hits a ball", "broke", "bites")]
-    reader = open_page("#compare", service="several")
+    reader = visit("#compare", service="several")
     paste(reader.field("Sentence 1"), "\r\n".join(lines))
     reader.pause()
     reader.choose("Second model, beside it", "second")
@@ -267,3 +268,86 @@ def test_pasted_lines_are_sentences_and_a_second_model_is_beside_the_first(open_
     assert len(reader.cosines()) == 2 * 2 * 25
     reader.back()
     assert reader.query == {}
+
+
+def test_an_edited_sentence_keeps_its_word(visit: Visit) -> None:
+    reader = visit("#compare")
+    reader.press("plant")
+    reader.go(compare_address([("River bank flows", "flows"), BANKS[1]]))
+    for text, index in [
+        ("The river flows by", 2),
+        ("River bank", 1),
+        # A chosen word is compared again when it is typed again.
+        ("River bank flows", 2),
+    ]:
+        reader.typed(1, text)
+        assert reader.kept()[0] == [text, "flows", 0]
+        assert reader.pressed(1) == [index]
+    # Typing adds no entry to the history.
+    reader.back()
+    assert reader.kept()[0][1] == "plant"
+    # A warning says that compared words differ; a word that all sentences share is proposed.
+    reader.typed(1, "The bass guitar was loud")
+    reader.typed(2, "The bank")
+    assert reader.text("The chosen words differ: guitar and bank.").is_visible()
+    reader.typed(2, "We caught a bass in the lake")
+    assert (reader.pressed(1), reader.pressed(2)) == ([1], [3])
+    assert not reader.text("The chosen words differ").is_visible()
+
+
+PROPOSED = [
+    ([("A bank on the bank", "bank", 1), ("Money bank", "bank", 0)], ["bank 1", "bank 0"]),
+    ([("A bank", "bank", 1), ("Money bank", "bank", 0)], ["bank 0", "bank 0"]),
+    ([("River banks flows", "bank", 0), ("Money bank", "bank", 0)], ["banks 0", "bank 0"]),
+    ([("A longer sentence without", "bank", 0)], ["sentence 0"]),
+    ([("This should never be about", "bank", 0)], ["This 0"]),
+    ([("High prices at my bank", "weather", 0), ("Money bank", "bank", 0)], ["bank 0", "bank 0"]),
+    ([("The bass guitar is loud", "", 0), ("We caught a bass", "", 0)], ["bass 0", "bass 0"]),
+    ([("The Bass is loud", "", 0), ("We caught a bass", "", 0)], ["Bass 0", "bass 0"]),
+    ([("The dog is here", "", 0), ("The cat is there", "", 0)], ["dog 0", "cat 0"]),
+]
+"""Occurrences, and the words that are compared: chosen ones, or those that sentences share."""
+WITH_WORDS = """async (all) => {
+  const { withWords } = await import("/page/compare/occurrences.js");
+  const tokens = ({ text }) => text.split(" ").map((word) => ({ text: word }));
+  return all.map((rows) => {
+    const occurrences = rows.map(([text, word, nth]) => ({ text, word, nth }));
+    return withWords(occurrences, occurrences.map(tokens)).map(({ word, nth }) => `${word} ${nth}`);
+  });
+}"""
+
+
+def test_a_sentence_has_its_chosen_word_or_one_that_others_have(visit: Visit) -> None:
+    words = visit("#models").page.evaluate(WITH_WORDS, [rows for rows, _ in PROPOSED])
+    assert words == [expected for _, expected in PROPOSED]
+
+
+def test_sentences_are_added_up_to_eight_and_removed_down_to_two(visit: Visit) -> None:
+    reader = visit(compare_address(EIGHT[:7]))
+    add = reader.button("Add a sentence")
+    add.click()
+    expect(reader.field("Sentence 8")).to_be_focused()
+    expect(reader.problem).to_contain_text("Sentence 8 (H)")
+    reader.typed(8, "The bank has 8 doors")
+    assert reader.pressed(8) == [1]
+    assert add.is_disabled()
+    assert reader.text("Compare shows at most eight sentences").is_visible()
+    assert len(reader.cosines()) == 2 * 64
+    reader.go(compare_address(EIGHT[:4]))
+    for number in (4, 3):
+        reader.press("Remove sentence 1")
+        expect(reader.page.locator(".occurrence")).to_have_count(number - 1)
+    assert [row[0] for row in reader.kept()] == [row[0] for row in EIGHT[2:4]]
+    expect(reader.button("Remove sentence")).to_have_count(0)
+
+
+def test_a_setting_or_word_chosen_while_typing_keeps_the_sentence(visit: Visit) -> None:
+    reader = visit(compare_address(BANKS))
+    reader.page.locator("details.options summary").click()
+    reader.field("Sentence 1").fill("My bank is open")
+    reader.field("Case").select_option("lower")
+    reader.field("Sentence 2").fill("Your bank is shut")
+    reader.words_of(1).first.click()
+    expect(reader.page).to_have_url(re.compile(r"My\+bank\+is\+open.*Your.*case=lower"))
+    reader.settle()
+    assert [text for text, _, _ in reader.kept()] == ["My bank is open", "Your bank is shut"]

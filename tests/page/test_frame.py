@@ -1,17 +1,17 @@
-"""The frame of all views: addresses, theme, API key, and failed requests."""
+"""The frame of all views: addresses, theme, API key, failed requests; other origins."""
 
 import httpx
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import KEY, VIEWS
 
 pytestmark = pytest.mark.slow
 
 
-def test_the_view_in_the_address_is_shown_else_the_first(open_page: Open) -> None:
-    reader = open_page()
+def test_the_view_in_the_address_is_shown_else_the_first(visit: Visit) -> None:
+    reader = visit()
     assert reader.page.title() == "Attention · Polyseme"
     reader.page.locator("figure").first.wait_for()
     for fragment in ("#a?%E0", "#?text=x", "#toString"):
@@ -29,20 +29,18 @@ def test_the_view_in_the_address_is_shown_else_the_first(open_page: Open) -> Non
         assert reader.texts("nav [aria-current=page]") == [title]
 
 
-def test_the_keyboard_skips_to_the_view(open_page: Open) -> None:
-    reader = open_page("#models")
+def test_the_keyboard_skips_to_the_view(visit: Visit) -> None:
+    reader = visit("#models")
     for key, focused in [("Tab", "skip"), ("Enter", "main")]:
         reader.page.keyboard.press(key)
         assert reader.page.evaluate("document.activeElement.id") == focused
     assert reader.address == "#models"
 
 
-def test_a_link_to_another_view_focuses_its_heading(open_page: Open) -> None:
-    reader = open_page("#models")
+def test_a_link_to_another_view_focuses_its_heading(visit: Visit) -> None:
+    reader = visit("#models")
     assert reader.page.evaluate("document.activeElement === document.body")
-    reader.page.get_by_role("article", name="wiki-en", exact=True).get_by_role(
-        "link", name="Attention"
-    ).press("Enter")
+    reader.card("wiki-en").get_by_role("link", name="Attention").press("Enter")
     heading = reader.page.get_by_role("heading", name="Attention", exact=True)
     expect(heading).to_be_focused()
     reader.open_view("Models")
@@ -53,8 +51,8 @@ COLORS = """() => [getComputedStyle(document.body).backgroundColor,
   getComputedStyle(document.querySelector(".bar")).fill]"""
 
 
-def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) -> None:
-    reader = open_page("#neighbors")
+def test_the_theme_follows_the_system_until_the_reader_chooses(visit: Visit) -> None:
+    reader = visit("#neighbors")
     reader.page.emulate_media(color_scheme="dark")
     reader.settle()
     dark = reader.page.evaluate(COLORS)
@@ -67,8 +65,8 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) 
     assert reader.page.evaluate(COLORS) == dark
 
 
-def test_a_key_is_requested_used_and_never_shown(open_page: Open) -> None:
-    reader = open_page("#neighbors", service="locked")
+def test_a_key_is_requested_used_and_never_shown(visit: Visit) -> None:
+    reader = visit("#neighbors", service="locked")
     field = reader.page.get_by_label("API key")
     field.fill("a-wrong-one")
     field.press("Enter")
@@ -100,8 +98,8 @@ def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> Non
 UNREADABLE = "The response of the service cannot be read."
 
 
-def test_a_failed_request_is_reported_until_the_next(open_page: Open) -> None:
-    reader = open_page("#neighbors")
+def test_a_failed_request_is_reported_until_the_next(visit: Visit) -> None:
+    reader = visit("#neighbors")
     reader.page.route("**/v1/**", lambda route: route.abort())
     reader.submit("Word", "river")
     expect(reader.problem).to_contain_text("did not respond")
@@ -134,8 +132,8 @@ def test_a_failed_request_is_reported_until_the_next(open_page: Open) -> None:
     reader.wrong.clear()
 
 
-def test_no_view_breaks_on_an_empty_response(open_page: Open) -> None:
-    reader = open_page("#neighbors")
+def test_no_view_breaks_on_an_empty_response(visit: Visit) -> None:
+    reader = visit("#neighbors")
     for view in ("attention", "compare", "senses", "steps", "models"):
         answer_with(reader.page, "{}")
         reader.go(f"#{view}")
@@ -146,9 +144,9 @@ def test_no_view_breaks_on_an_empty_response(open_page: Open) -> None:
     reader.wrong.clear()
 
 
-def test_the_response_to_the_latest_request_is_shown(open_page: Open) -> None:
+def test_the_response_to_the_latest_request_is_shown(visit: Visit) -> None:
     """The page aborts the first request, so that its late response is not drawn over the second."""
-    reader = open_page("#models")
+    reader = visit("#models")
     held: list[Route] = []
 
     def hold_river(route: Route) -> None:
@@ -173,9 +171,9 @@ def test_the_response_to_the_latest_request_is_shown(open_page: Open) -> None:
     assert reader.heading("Nearest to money").is_visible()
 
 
-def test_the_page_works_behind_a_path_prefix(open_page: Open, client: httpx.Client) -> None:
+def test_the_page_works_behind_a_path_prefix(visit: Visit, client: httpx.Client) -> None:
     """Requests are relative to the page: the browser simulates a proxy that strips `/words`."""
-    reader = open_page("#models")
+    reader = visit("#models")
     prefix = f"{reader.base}/words/"
 
     def strip_prefix(route: Route) -> None:
@@ -184,12 +182,12 @@ def test_the_page_works_behind_a_path_prefix(open_page: Open, client: httpx.Clie
 
     reader.page.route(f"{prefix}**", strip_prefix)
     reader.page.goto(f"{prefix}#models")
-    reader.page.get_by_role("article", name="wiki-en", exact=True).wait_for()
+    reader.card("wiki-en").wait_for()
     assert f"{prefix}v1/models" in reader.command()
 
 
-def test_violations_of_the_content_security_policy_are_recorded(open_page: Open) -> None:
-    reader = open_page("#models")
+def test_violations_of_the_content_security_policy_are_recorded(visit: Visit) -> None:
+    reader = visit("#models")
     with reader.page.expect_console_message(lambda message: "Policy" in message.text):
         reader.page.evaluate(
             "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:1/x.png'}))"
@@ -198,8 +196,8 @@ def test_violations_of_the_content_security_policy_are_recorded(open_page: Open)
     reader.wrong.clear()
 
 
-def test_the_page_works_without_browser_storage(open_page: Open) -> None:
-    reader = open_page("#neighbors", locale="en")
+def test_the_page_works_without_browser_storage(visit: Visit) -> None:
+    reader = visit("#neighbors")
     reader.page.add_init_script(
         "for (const name of ['localStorage', 'sessionStorage'])"
         " Object.defineProperty(window, name, {get() { throw new DOMException('no'); }});"
@@ -220,8 +218,8 @@ FILLS = """(selectors) => selectors.map((one) =>
   getComputedStyle(document.querySelector(one))[one === "figure" ? "backgroundColor" : "fill"])"""
 
 
-def test_states_and_marks_are_visible_in_forced_colors(open_page: Open) -> None:
-    reader = open_page("#attention", forced_colors="active")
+def test_states_and_marks_are_visible_in_forced_colors(visit: Visit) -> None:
+    reader = visit("#attention", forced_colors="active")
     for selector in ("nav a[aria-current]", "button.quiet[aria-pressed=true]"):
         expect(reader.page.locator(selector).first).to_have_css("outline-style", "solid")
     text, figure = reader.page.evaluate(FILLS, ["figure svg text", "figure"])
@@ -230,3 +228,55 @@ def test_states_and_marks_are_visible_in_forced_colors(open_page: Open) -> None:
     marks = ["svg.senses-map .point", ".sense-mark .mark", "figure"]
     *fills, figure = reader.page.evaluate(FILLS, marks)
     assert figure not in fills
+
+
+FETCH = """async ([address, key]) => {
+  try {
+    const response = await fetch(`${address}/v1/encode`, {
+      method: "POST",
+      headers: {
+        Authorization: `Bearer ${key}`,
+        "Content-Type": "application/json",
+        "X-Request-ID": "request-of-a-page",
+      },
+      body: JSON.stringify({ input: "the bank of the river", include: ["static"] }),
+    });
+    const names = ["X-Request-ID", "Server-Timing", "Content-Security-Policy"];
+    const seen = Object.fromEntries(names.map((name) => [name, response.headers.get(name)]));
+    return { status: response.status, document: await response.json(), seen };
+  } catch (error) {
+    return { failed: error.name };
+  }
+}"""
+
+
+def fetched(browser: Browser, origin: str, service: httpx.Client, key: str) -> dict:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(origin)
+        result: dict = page.evaluate(FETCH, [str(service.base_url).rstrip("/"), key])
+        return result
+
+
+def test_a_page_of_a_listed_origin_reads_responses_and_errors(
+    browser: Browser, locked: httpx.Client, port: int
+) -> None:
+    listed = f"http://127.0.0.1:{port}"
+    accepted = fetched(browser, listed, locked, KEY)
+    assert accepted["status"] == 200
+    assert [one["text"] for one in accepted["document"]["results"][0]["tokens"]][-1] == "river"
+    assert accepted["seen"]["X-Request-ID"] == "request-of-a-page"
+    assert accepted["seen"]["Server-Timing"].startswith("wait;dur=")
+    assert accepted["seen"]["Content-Security-Policy"] is None
+    rejected = fetched(browser, listed, locked, "no-key")
+    assert (rejected["status"], rejected["document"]["code"]) == (401, "unauthorised")
+    assert rejected["document"]["request_id"] == "request-of-a-page"
+
+
+def test_a_page_of_another_origin_reads_nothing(
+    browser: Browser, locked: httpx.Client, client: httpx.Client, port: int
+) -> None:
+    other = f"http://localhost:{port}"
+    assert fetched(browser, other, locked, KEY) == {"failed": "TypeError"}
+    # A service without a list allows no origin, not even another port of its own host.
+    assert fetched(browser, f"http://127.0.0.1:{port}", client, "any") == {"failed": "TypeError"}

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from polyseme.senses.inventory import load_inventory
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import Reader, address, paste
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def chosen_occurrence(reader: Reader) -> Locator:
     return reader.page.get_by_role("status", name="Chosen occurrence")
 
 
-def test_it_opens_with_an_example_and_the_services_senses(visit: Open) -> None:
+def test_it_opens_with_an_example_and_the_services_senses(visit: Visit) -> None:
     reader = visit("#senses")
     assert reader.field("Word").input_value() == "apple"
     given = reader.post("senses", reader.sent())
@@ -59,8 +59,8 @@ def test_it_opens_with_an_example_and_the_services_senses(visit: Open) -> None:
         assert [one.lower() for one in marked] == ["apple"] * len(texts)
 
 
-def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_each_example_has_its_senses_and_a_history_entry(visit: Visit) -> None:
+    reader = visit("#senses")
     found = {}
     for button in reader.examples().all():
         button.click()
@@ -80,8 +80,8 @@ def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> Non
     expect(field(reader)).to_have_value("The bat flew out.")
 
 
-def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(visit: Visit) -> None:
+    reader = visit("#senses")
     paste(field(reader), "\n".join(BANKS))
     expect(reader.text("500 lines.")).to_be_visible()
     frequent = reader.page.get_by_role("group", name="Frequent words").get_by_role("button")
@@ -101,9 +101,9 @@ def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_pag
     assert field(reader).input_value() == "\n".join(BANKS)
 
 
-def test_a_pasted_paragraph_is_split_into_sentences(open_page: Open) -> None:
+def test_a_pasted_paragraph_is_split_into_sentences(visit: Visit) -> None:
     sentences = BANKS[:10]
-    reader = open_page("#senses")
+    reader = visit("#senses")
     paste(field(reader), " ".join(sentences))
     reader.pause()
     reader.press("Split into 10 sentences")
@@ -138,15 +138,15 @@ OF_TEXTS = """async ([sentences, words]) => {
 }"""
 
 
-def test_texts_have_sentences_and_frequent_content_words(visit: Open) -> None:
+def test_texts_have_sentences_and_frequent_content_words(visit: Visit) -> None:
     page = visit("#models").page
     assert page.evaluate(OF_TEXTS, [[*SENTENCES], [*FREQUENT]]) == [
         *([*SENTENCES.values()], [*FREQUENT.values()]),
     ]
 
 
-def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_a_text_too_long_for_the_address_stays_in_the_tab(visit: Visit) -> None:
+    reader = visit("#senses")
     long = [*BANKS[:40], *["Yes, of course."] * 9000]
     paste(field(reader), "\n".join(long))
     expect(reader.text("9,040 lines.")).to_be_visible()
@@ -159,15 +159,15 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
     reader.page.go_forward()
     reader.settle()
     assert reader.sent()["texts"] == long
-    reader = open_page(reader.address)
+    reader = visit(reader.address)
     expect(reader.problem).to_have_text(
         "The address does not contain the sentences, which are too long for it."
         " Choose or paste them again."
     )
 
 
-def test_the_evidence_says_how_the_number_of_senses_was_chosen(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_the_evidence_says_how_the_number_of_senses_was_chosen(visit: Visit) -> None:
+    reader = visit("#senses")
     evidence = reader.page.get_by_role("region", name="Evidence for each number of senses")
     given = reader.post("senses", reader.sent())
     assert evidence.locator("li .number").all_text_contents() == [
@@ -192,9 +192,9 @@ def test_the_evidence_says_how_the_number_of_senses_was_chosen(open_page: Open) 
         assert ("probability of several senses" in status) == is_judged
 
 
-def test_labels_and_occurrences_are_saved(open_page: Open, tmp_path: Path) -> None:
+def test_labels_and_occurrences_are_saved(visit: Visit, tmp_path: Path) -> None:
     sentences = ["The bank, on the left", 'A "bank" here', "=The bank of the river"]
-    reader = open_page(address("senses", text="\n".join(sentences), word="bank", senses="2"))
+    reader = visit(address("senses", text="\n".join(sentences), word="bank", senses="2"))
     labels = reader.page.get_by_label("Label")
     labels.first.fill("left")
     labels.last.fill("=1+1")
@@ -216,8 +216,8 @@ def test_labels_and_occurrences_are_saved(open_page: Open, tmp_path: Path) -> No
     ]
 
 
-def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_a_mark_opens_its_occurrence_in_other_views(visit: Visit) -> None:
+    reader = visit("#senses")
     mark, chosen = points(reader).nth(3), chosen_occurrence(reader)
     mark.hover(force=True)
     expect(reader.page.locator(".pointed")).to_have_text(re.compile("^Sense "))
@@ -241,8 +241,8 @@ def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
     assert rows[1][0] != sentence
 
 
-def test_the_form_and_the_map_are_usable_by_keyboard(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_the_form_and_the_map_are_usable_by_keyboard(visit: Visit) -> None:
+    reader = visit("#senses")
     press = reader.page.keyboard.press
     reader.field("Word").fill("Apple")
     field(reader).focus()
@@ -269,8 +269,8 @@ def test_the_form_and_the_map_are_usable_by_keyboard(open_page: Open) -> None:
 NOT_TEXT = "is not a text file in UTF-8."
 
 
-def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
-    reader = open_page("#senses")
+def test_files_are_read_in_the_browser(visit: Visit, tmp_path: Path) -> None:
+    reader = visit("#senses")
     files = reader.field("Text files, chosen or dropped on this field")
     status = reader.page.locator(".senses-form .buttons .status").first
     for name, content, message in [

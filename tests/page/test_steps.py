@@ -1,6 +1,5 @@
 """The view Step by step: worked examples and stored models, their numbers and derivations."""
 
-import math
 import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import (
     CELLS,
     EXAMPLES,
@@ -20,6 +19,7 @@ from tests.page.driver import (
     sentence_address,
     steps_address,
 )
+from tests.pages import value_of
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ cannot be computed from the notes, the row that the notes compute, and a right v
 idea."""
 
 
-def test_each_example_has_its_steps_and_right_values_beside_the_printed(visit: Open) -> None:
+def test_each_example_has_its_steps_and_right_values_beside_the_printed(visit: Visit) -> None:
     reader = visit("#steps")
     rows = enumerate(zip(EXAMPLES, PRINTED, strict=True), 1)
     for number, (example, (text, wrong, unknown, cell, idea)) in rows:
@@ -64,8 +64,8 @@ def test_each_example_has_its_steps_and_right_values_beside_the_printed(visit: O
         assert idea in "".join(one.partition("Right: ")[2] for one in listed)
 
 
-def test_next_step_walks_through_all_steps(open_page: Open) -> None:
-    reader = open_page(steps_address(example=3, cell="embeddings:1:0"))
+def test_next_step_walks_through_all_steps(visit: Visit) -> None:
+    reader = visit(steps_address(example=3, cell="embeddings:1:0"))
     walked = []
     for _ in range(len(reader.steps()) - 1):
         reader.press("Next step ›")
@@ -78,8 +78,8 @@ def test_next_step_walks_through_all_steps(open_page: Open) -> None:
     assert reader.chosen()[0].startswith("weighted_values")
 
 
-def test_results_are_hidden_and_an_own_result_is_checked(open_page: Open) -> None:
-    reader = open_page(steps_address(example=3))
+def test_results_are_hidden_and_an_own_result_is_checked(visit: Visit) -> None:
+    reader = visit(steps_address(example=3))
     reader.press("Hide results")
     assert reader.query["hide"] == "1"
     queries = reader.page.locator("[data-step=queries]")
@@ -113,15 +113,14 @@ def test_results_are_hidden_and_an_own_result_is_checked(open_page: Open) -> Non
         assert ("?" in reader.texts(f"[data-step={step}] td .number")[0]) == hidden, step
 
 
-def test_a_linked_cell_is_in_the_window(visit: Open) -> None:
+def test_a_linked_cell_is_in_the_window(visit: Visit) -> None:
     for width in (1280, 390):
         reader = visit(steps_address(example=5, cell="context:5:0"), width=width)
-        reader.reload()
         box = reader.page.locator("td.chosen").bounding_box()
         assert 0 <= box["y"] < 900, width
 
 
-def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None:
+def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Visit) -> None:
     x = np.array(EXAMPLES[0]["request"]["embeddings"])
     weights = np.exp(x @ x.T)[0]
     context = weights / weights.sum() @ x[:, 0]
@@ -137,42 +136,32 @@ def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None
 
 
 DERIVED = [
-    (None, "example=3&cell=queries:1:0", "0.5 = 0.4·0.1 + 0.8·0.2 + 0.6·0.5", ""),
-    (
-        *(None, "example=4&cell=scaled_scores:1:0", "0.7891 = 1.116 / √2 = 1.116 / 1.4142"),
-        "scores:1:0",
-    ),
-    (
-        *(None, "example=3&cell=weights:1:2", "0.3663 = e^1.339 / (e^1.116 + e^1.266 + e^1.339)"),
-        "scores:1:0 scores:1:1 scores:1:2",
-    ),
-    (None, "example=3&cell=weighted_values:1:0:1", "0.214 = 0.2931·0.73", "weights:1:0 values:0:1"),
-    (
-        *(None, "example=3&cell=context:1:0", "0.5392 = 0.1407 + 0.2043 + 0.1942"),
-        "weighted_values:0:0 weighted_values:1:0 weighted_values:2:0",
-    ),
-    (None, "example=1&cell=queries:2:1", "0.8 = 0.8", "embeddings:2:1"),
-    # At least two significant digits.
-    (None, "example=1&cell=scores:0:1&decimals=0", "0.32 = 0.1·0.4 + 0.2·0.5 + 0.3·0.6", ""),
-    (
-        *(None, "example=3&cell=scores:1:0&decimals=0", "1.1 = 0.5·0.76 + 0.8·0.92"),
-        "queries:1:0 queries:1:1 keys:0:0 keys:0:1",
-    ),
+    (None, {
+        "example=3&cell=queries:1:0": ("0.5 = 0.4·0.1 + 0.8·0.2 + 0.6·0.5", ""),
+        "example=4&cell=scaled_scores:1:0": ("0.7891 = 1.116 / √2 = 1.116 / 1.4142", "scores:1:0"),
+        "example=3&cell=weights:1:2": (
+            "0.3663 = e^1.339 / (e^1.116 + e^1.266 + e^1.339)", "scores:1:0 scores:1:1 scores:1:2"),
+        "example=3&cell=weighted_values:1:0:1": ("0.214 = 0.2931·0.73", "weights:1:0 values:0:1"),
+        "example=3&cell=context:1:0": (
+            "0.5392 = 0.1407 + 0.2043 + 0.1942",
+            "weighted_values:0:0 weighted_values:1:0 weighted_values:2:0"),
+        "example=1&cell=queries:2:1": ("0.8 = 0.8", "embeddings:2:1"),
+        # At least two significant digits.
+        "example=1&cell=scores:0:1&decimals=0": ("0.32 = 0.1·0.4 + 0.2·0.5 + 0.3·0.6", ""),
+        "example=3&cell=scores:1:0&decimals=0": (
+            "1.1 = 0.5·0.76 + 0.8·0.92", "queries:1:0 queries:1:1 keys:0:0 keys:0:1"),
+    }),
     # The columns of a head, and weights that are multiplied from the other side.
-    (
-        *(SMALL, "cell=queries:1:0&head=1", "5 = 3·2 + (−1)·1"),
-        "embeddings:1:0 embeddings:1:1 query_weight:0:2 query_weight:1:2",
-    ),
-    (
-        *(TURNED, "cell=queries:1:0&head=1", "5 = 3·2 + (−1)·1"),
-        "embeddings:1:0 embeddings:1:1 query_weight:2:0 query_weight:2:1",
-    ),
-    (
-        *(TURNED, "cell=output:1:1", ""),
-        "concatenation:1:0 concatenation:1:1 output_weight:1:0 output_weight:1:1",
-    ),
-]
-"""Chosen cells, with the sum that is shown first and the cells that are its operands."""
+    (SMALL, {"cell=queries:1:0&head=1": (
+        "5 = 3·2 + (−1)·1", "embeddings:1:0 embeddings:1:1 query_weight:0:2 query_weight:1:2")}),
+    (TURNED, {
+        "cell=queries:1:0&head=1": (
+            "5 = 3·2 + (−1)·1", "embeddings:1:0 embeddings:1:1 query_weight:2:0 query_weight:2:1"),
+        "cell=output:1:1": (
+            "", "concatenation:1:0 concatenation:1:1 output_weight:1:0 output_weight:1:1"),
+    }),
+]  # fmt: skip
+"""Requests and chosen cells, with the sum that is shown first and the cells of its operands."""
 SMALL_AND_LARGE = [
     (1e-5, 4, "1.00e−5", "2.00e−5 = 1.00e−5·2 + 0·0"),
     (4e12, 4, "4.00e12", "8.00e12 = 4.00e12·2 + 0·0"),
@@ -180,12 +169,13 @@ SMALL_AND_LARGE = [
 ]
 
 
-def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
+def test_a_number_is_derived_as_by_hand(visit: Visit) -> None:
     reader = visit("#steps")
-    for request, fields, text, operands in DERIVED:
-        reader.go(steps_address(request, **dict(parse_qsl(fields))))
-        assert text in reader.sums()[0], fields
-        assert reader.lit() == set(operands.split()) or not operands, fields
+    for request, cells in DERIVED:
+        for fields, (text, operands) in cells.items():
+            reader.go(steps_address(request, **dict(parse_qsl(fields))))
+            assert text in reader.sums()[0], fields
+            assert reader.lit() == set(operands.split()) or not operands, fields
     for number, decimals, shown, score in SMALL_AND_LARGE:
         request = {**PLAIN, "embeddings": [[number, 0], [2, 0]]}
         for cell, text in {"queries:0:0": f"{shown} = {shown}", "scores:0:1": score}.items():
@@ -193,7 +183,7 @@ def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
             assert reader.sums()[0] == text
 
 
-def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
+def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Visit) -> None:
     reader = visit(steps_address(example=3))
     reader.page.locator("[data-step=weights] td[data-row='1'][data-column='0']").click()
     reader.settle()
@@ -205,7 +195,7 @@ def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
         expect(reader.page.locator(f"td.{kind}").first).to_have_css("outline-style", style)
 
 
-def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: Open) -> None:
+def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: Visit) -> None:
     reader = visit(steps_address(example=3, cell="scores:1:1"))
     reader.page.locator("[data-step=scores] td.chosen").focus()
     for key, cell in [
@@ -223,15 +213,16 @@ def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: 
     assert reader.page.evaluate("document.activeElement.textContent") == "Scores"
 
 
-def test_weighted_values_are_those_of_the_query_token(visit: Open) -> None:
+def test_weighted_values_are_those_of_the_query_token(visit: Visit) -> None:
     reader = visit(steps_address(example=3, cell="scores:2:0", decimals=6))
     given = np.round(reader.traced(**EXAMPLES[2]["request"])["weighted_values"], 6).tolist()
     assert reader.matrix("weighted_values") == given[2]
     reader.choose("Query token", "love")
     assert reader.matrix("weighted_values") == given[1]
+    assert "Weighted values, query love, row I" in reader.panel()
 
 
-def test_shapes_are_shown_in_letters_and_in_numbers(visit: Open) -> None:
+def test_shapes_are_shown_in_letters_and_in_numbers(visit: Visit) -> None:
     reader = visit(steps_address(TURNED), service="tiny_models")
     assert reader.texts("[data-step=queries] .muted.number") == ["[h, n, k] = [2, 2, 2]"]
     assert reader.texts("[data-step=value_weight] .muted.number") == ["[h·v, d] = [2, 2]"]
@@ -249,7 +240,7 @@ MALFORMED = [
 ]
 
 
-def test_a_malformed_state_falls_back_to_the_first_example(visit: Open) -> None:
+def test_a_malformed_state_falls_back_to_the_first_example(visit: Visit) -> None:
     reader = visit("#steps")
     for fields in MALFORMED:
         reader.go(steps_address(**fields))
@@ -296,14 +287,6 @@ BUNDLED = {"text": "the bank and qqzzxx of the river"}
 TINY = {"text": "bank river zebra bank"}
 
 
-def value_of(text: str) -> float:
-    """The value of arithmetic as the page writes it: `e^(−1.5) / (e^2 + 1) + 0.5·x/√2`."""
-    text = re.sub(r"(\d)e([−\d]+)", r"\1E\2", text).replace("−", "-").replace("·", "*")
-    text = re.sub(r"√(\d+)", r"math.sqrt(\1)", text)
-    text = re.sub(r"e\^(\([^)]*\)|[\d.]+)", r"math.exp(\1)", text)
-    return eval(text, {"math": math})
-
-
 @pytest.mark.parametrize(
     ("fields", "heads"),
     [
@@ -314,7 +297,7 @@ def value_of(text: str) -> float:
         ({**TINY, "model": "bare", "layer": 0}, 1),
     ],
 )
-def test_the_arithmetic_of_every_step_is_right(visit: Open, fields: dict, heads: int) -> None:
+def test_the_arithmetic_of_every_step_is_right(visit: Visit, fields: dict, heads: int) -> None:
     service = "client" if fields is BUNDLED else "tiny_models"
     reader = visit(sentence_address(**fields), service=service)
     given = reader.traced(**fields)
@@ -341,7 +324,7 @@ def test_the_arithmetic_of_every_step_is_right(visit: Open, fields: dict, heads:
         assert with_sum == set(given) - WITHOUT_SUM
 
 
-def test_a_step_with_only_a_formula_highlights_its_operands(visit: Open) -> None:
+def test_a_step_with_only_a_formula_highlights_its_operands(visit: Visit) -> None:
     reader = visit("#steps", service="tiny_models")
     for model, step, formula, sources in [
         ("norm-after", "attention_norm", "X̂ = LayerNorm(R)", {"residual"}),
@@ -359,7 +342,7 @@ def test_a_step_with_only_a_formula_highlights_its_operands(visit: Open) -> None
     assert reader.lit() == {"attention_norm:1:2"}
 
 
-def test_a_weight_sums_the_biases_and_excludes_masked_keys(visit: Open) -> None:
+def test_a_weight_sums_the_biases_and_excludes_masked_keys(visit: Visit) -> None:
     text = "the river bank"
     reader = visit(sentence_address(text, cell="weights:1:2", head=2))
     first, second, _ = reader.sums()
@@ -377,7 +360,7 @@ def test_a_weight_sums_the_biases_and_excludes_masked_keys(visit: Open) -> None:
     assert line.count("·") == 4
 
 
-def test_a_number_of_the_concatenation_opens_its_head(visit: Open) -> None:
+def test_a_number_of_the_concatenation_opens_its_head(visit: Visit) -> None:
     reader = visit(sentence_address("the river bank", cell="concatenation:0:74"))
     reader.page.locator("[data-step=concatenation] td.chosen").press("ArrowRight")
     reader.settle()
@@ -386,9 +369,9 @@ def test_a_number_of_the_concatenation_opens_its_head(visit: Open) -> None:
     assert reader.field("Head").input_value() == "1"
 
 
-def test_large_matrices_are_shown_in_blocks(open_page: Open) -> None:
+def test_large_matrices_are_shown_in_blocks(visit: Visit) -> None:
     text = "the river bank"
-    reader = open_page(sentence_address(text))
+    reader = visit(sentence_address(text))
     static = np.round(reader.traced(text=text)["embeddings"], 4)
     assert reader.matrix("embeddings") == static[:, :16].tolist()
     reader.choose("Head", "3")
@@ -406,7 +389,7 @@ def test_large_matrices_are_shown_in_blocks(open_page: Open) -> None:
     assert reader.page.evaluate("document.activeElement.dataset.column") == "0"
 
 
-def test_an_unknown_word_has_steps_and_rows_of_equal_words_differ(visit: Open) -> None:
+def test_an_unknown_word_has_steps_and_rows_of_equal_words_differ(visit: Visit) -> None:
     reader = visit(sentence_address("qqzzxx"))
     assert reader.matrix("weights") == [[1]]
     reader.go(sentence_address("bank of bank"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import EXAMPLES, PLAIN, SMALL, Reader, steps_address
 
 pytestmark = pytest.mark.slow
@@ -22,15 +22,15 @@ def check_context(reader: Reader, x: list[list[float]], scale: float = 1) -> Non
     np.testing.assert_allclose(reader.matrix("context"), expected, atol=5.1e-5)
 
 
-def test_edited_numbers_give_numpys_result_and_are_in_the_address(open_page: Open) -> None:
-    reader = open_page(steps_address(PLAIN))
+def test_edited_numbers_give_numpys_result_and_are_in_the_address(visit: Visit) -> None:
+    reader = visit(steps_address(PLAIN))
     check_context(reader, [[1, 2], [3, -1]])
     reader.write(X, "1 -0.5\n1e-1 7")
     check_context(reader, [[1, -0.5], [0.1, 7]])
     reader.page.get_by_label("divide by √k").check()
     reader.pause()
     check_context(reader, [[1, -0.5], [0.1, 7]], np.sqrt(2))
-    other = open_page(reader.address)
+    other = visit(reader.address)
     assert other.field(X).input_value() == "1 -0.5\n0.1 7"
     check_context(other, [[1, -0.5], [0.1, 7]], np.sqrt(2))
     # What is typed is computed with after a pause, and the field keeps the focus.
@@ -71,7 +71,7 @@ PARSE = """async (texts) => {
 }"""
 
 
-def test_a_matrix_is_read_in_every_usual_form(visit: Open) -> None:
+def test_a_matrix_is_read_in_every_usual_form(visit: Visit) -> None:
     reader = visit("#steps")
     parsed = reader.page.evaluate(PARSE, list(MATRICES.values()))
     assert [one["rows"] for one in parsed] == [[[0.5, 1], [-2, 0.4], [3, 0.5]]] * len(MATRICES)
@@ -82,8 +82,8 @@ def test_a_matrix_is_read_in_every_usual_form(visit: Open) -> None:
     assert parsed == {"rows": [[1, 2.5], [0.03, 12.5]], "digits": [[0, 2], [2, 1]]}
 
 
-def test_an_invalid_matrix_is_marked_and_not_sent(open_page: Open) -> None:
-    reader = open_page(steps_address(PLAIN))
+def test_an_invalid_matrix_is_marked_and_not_sent(visit: Visit) -> None:
+    reader = visit(steps_address(PLAIN))
     reader.requests.clear()
     reader.write(X, "1 x\n3 4")
     matrix = reader.field(X)
@@ -101,8 +101,8 @@ def test_an_invalid_matrix_is_marked_and_not_sent(open_page: Open) -> None:
     check_context(reader, [[1, 2], [3, 4]], np.sqrt(2))
 
 
-def test_the_services_error_marks_the_field_that_it_names(open_page: Open) -> None:
-    reader = open_page(steps_address(SMALL))
+def test_the_services_error_marks_the_field_that_it_names(visit: Visit) -> None:
+    reader = visit(steps_address(SMALL))
     marked = reader.page.locator(".editor [aria-invalid=true]")
     reader.write("Key weights Wk", "1 2 3 4\n5 6 7 8\n9 1 2 3")
     assert "The key weights take vectors of width 3" in reader.problem.text_content()
@@ -121,8 +121,8 @@ def test_the_services_error_marks_the_field_that_it_names(open_page: Open) -> No
     assert message in reader.problem.text_content()
 
 
-def test_the_reader_sets_weights_and_convention(open_page: Open) -> None:
-    reader = open_page(steps_address(PLAIN))
+def test_the_reader_sets_weights_and_convention(visit: Visit) -> None:
+    reader = visit(steps_address(PLAIN))
     assert reader.field("Key weights Wk").get_attribute("placeholder") == "none"
     reader.write("Key weights Wk", "1 2\n3 4")
     assert reader.sent()["weights"] == {"key": [[1, 2], [3, 4]]}
@@ -138,8 +138,8 @@ def test_the_reader_sets_weights_and_convention(open_page: Open) -> None:
     assert reader.sent()["weights"] == {**expected, "key": [[2, 0.2], [0.3, 0.5], [0.7, 0.9]]}
 
 
-def test_matrices_are_kept_when_the_reader_starts_from_others(open_page: Open) -> None:
-    reader = open_page(steps_address(SMALL))
+def test_matrices_are_kept_when_the_reader_starts_from_others(visit: Visit) -> None:
+    reader = visit(steps_address(SMALL))
     reader.choose("Start from", "projected")
     reader.pause()
     assert set(reader.sent()) == {"tokens", "queries", "keys", "values", "heads", "scale"}
@@ -164,7 +164,7 @@ REJECTED = {
 }
 
 
-def test_malformed_numbers_fall_back_to_the_example(visit: Open) -> None:
+def test_malformed_numbers_fall_back_to_the_example(visit: Visit) -> None:
     reader = visit("#steps")
     for text in MALFORMED:
         reader.go(steps_address(source="numbers", numbers=text, example=6))
@@ -175,9 +175,9 @@ def test_malformed_numbers_fall_back_to_the_example(visit: Open) -> None:
         assert not reader.page.locator(".step").first.is_visible(), text
 
 
-def test_words_of_other_directions_and_empty_words_are_kept(open_page: Open) -> None:
+def test_words_of_other_directions_and_empty_words_are_kept(visit: Visit) -> None:
     words = ["bank", "שלום", ""]
-    reader = open_page(steps_address({"tokens": words, "embeddings": [[1, 0], [0, 1], [1, 1]]}))
+    reader = visit(steps_address({"tokens": words, "embeddings": [[1, 0], [0, 1], [1, 1]]}))
     assert reader.row_names() == [*words[:2], "␣"]
     assert reader.field("Words").input_value() == "\n".join(words)
     reader.write(X, "1 0\n0 1\n1 2")
@@ -189,9 +189,9 @@ def test_words_of_other_directions_and_empty_words_are_kept(open_page: Open) -> 
     assert "Type the words." in reader.texts(".editor .error")
 
 
-def test_numbers_that_exceed_an_address_are_still_shown(open_page: Open) -> None:
+def test_numbers_that_exceed_an_address_are_still_shown(visit: Visit) -> None:
     x = np.arange(64 * 64).reshape(64, 64) / 4096
-    reader = open_page(steps_address({**PLAIN, "tokens": ["a"] * 64, "embeddings": [[1]] * 64}))
+    reader = visit(steps_address({**PLAIN, "tokens": ["a"] * 64, "embeddings": [[1]] * 64}))
     reader.write(X, json.dumps(x.tolist()))
     assert np.shape(reader.sent()["embeddings"]) == (64, 64)
     scores = x @ x.T

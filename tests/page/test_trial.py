@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Visit
 from tests.page.driver import (
     BANKS,
     PLAIN,
@@ -25,9 +25,9 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def test_a_temperature_divides_the_scores_and_not_the_biases(open_page: Open) -> None:
+def test_a_temperature_divides_the_scores_and_not_the_biases(visit: Visit) -> None:
     text = "The bank of the river"
-    reader = open_page(sentence_address(text, cell="weights:1:0", head=2))
+    reader = visit(sentence_address(text, cell="weights:1:0", head=2))
     given = reader.traced(text=text)
     bias = np.array(given["position_bias"])[2] + np.array(given["scaled_word_bias"])[2]
     logits = np.where(given["visible"], np.array(given["scores"])[2] / 5 + bias, -np.inf)
@@ -38,25 +38,7 @@ def test_a_temperature_divides_the_scores_and_not_the_biases(open_page: Open) ->
     assert "Scaling has T = √k = 4.00. The biases are not divided" in shown
 
 
-FORMS = [
-    (
-        "I like my iPhone and your iphone.",
-        "(iphone is not in the vocabulary: its vector is made of parts of words)",
-    ),
-    ("The Bank and a bank", "(two words of the vocabulary; with the case “lower”, they are one)"),
-    ("zqxjk and zqxjk", "(zqxjk is not in the vocabulary: its static vector is zero)"),
-]
-
-
-def test_two_forms_of_a_word_are_called_what_they_are(open_page: Open) -> None:
-    reader = open_page("#attention", service="several")
-    headline = "section[aria-label=Words] strong"
-    for text, expected in FORMS:
-        reader.go(address("attention", text=text))
-        assert reader.texts(headline)[0].endswith(expected), text
-
-
-def test_a_step_without_weights_says_whose_numbers_it_has(visit: Open) -> None:
+def test_a_step_without_weights_says_whose_numbers_it_has(visit: Visit) -> None:
     reader = visit(sentence_address("The bank of the river", cell="values:0:0"))
     assert "The numbers of “Emb" in reader.texts("[data-step=values] > p.muted")[0]
     # The first column of head 1 is column 75 of all.
@@ -68,7 +50,7 @@ def test_a_step_without_weights_says_whose_numbers_it_has(visit: Open) -> None:
     assert reader.lit() == set()
 
 
-def test_the_pair_that_changes_most_does_not_depend_on_shown_decimals(open_page: Open) -> None:
+def test_the_pair_that_changes_most_does_not_depend_on_shown_decimals(visit: Visit) -> None:
     texts = [
         "He deposited cash at the bank on Monday",
         "The muddy bank of the river collapsed",
@@ -77,39 +59,126 @@ def test_the_pair_that_changes_most_does_not_depend_on_shown_decimals(open_page:
         "A bank of clouds hid the bank of the lake",
     ]
     rows = [[text, "bank"] for text in texts]
-    reader = open_page(compare_address(rows, model="wiki-en-deep"), service="several")
+    reader = visit(compare_address(rows, model="wiki-en-deep"), service="several")
     cosines = np.array(reader.compared(rows, model="wiki-en-deep")["contextual_similarity"])
     i, j = sorted(np.unravel_index(cosines.argmin(), cosines.shape))
     pair = f"(the pair {'ABCDE'[i]} and {'ABCDE'[j]}, which context changes most)"
     assert pair in " ".join(reader.texts("figcaption, strong, h3, svg text, .headline"))
 
 
-def test_a_quotient_of_huge_powers_has_finite_numbers(visit: Open) -> None:
-    for q, k, expected in [
-        ([[27, 0], [0, 1]], [[27, 0], [1, 0]], "= 1 / 1, with 729 subtracted from each exponent"),
-        ([[30, 0], [0, 1]], [[-30, 0], [-30.1, 0]], "= 1 / 1.0498, with −900 subtracted from each"),
-        ([[2, 0], [0, 1]], [[1, 0], [0, 1]], "= 7.3891 / 8.3891"),
-    ]:
-        numbers = {"tokens": ["x", "y"], "queries": q, "keys": k, "values": [[1], [2]]}
-        reader = visit(steps_address({**numbers, "scale": False}, cell="weights:0:0"))
-        assert expected in reader.panel()
+def steps_of_two(queries: list, keys: list) -> str:
+    """The address of the first weight of two words with queries and keys."""
+    request = {"tokens": ["x", "y"], "queries": queries, "keys": keys, "values": [[1], [2]]}
+    return steps_address({**request, "scale": False}, cell="weights:0:0")
 
 
-def test_an_example_shows_a_word_without_context_once(visit: Open) -> None:
-    reader = visit(address("senses", text="apple\nI ate an apple pie.", word="apple"))
-    assert "apple" in reader.texts("blockquote") and "appleapple" not in reader.texts("blockquote")
+CAFES, BANK = "The cafe\u0301 and the café", "ba\u00adnk"
+"""Words with marks that are not seen, which are the same words."""
+ZERO = "Static vectors of unknown words are zero, and"
+COMPOSED = "not in the vocabulary: a composed vector"
+SIGNS = "; in a sum, write a space before each sign"
+SENTENCES = [
+    ("client", ".usage", {
+        address("attention", text="river bank"): "\n2 words and marks, none unknown.\n",
+        address("attention", text="qqzx"):
+            f"\n1 word or mark, 1 unknown. {ZERO} each attends to itself.\n",
+        address("attention", text="river qqzx vvwk"):
+            f"\n3 words and marks, 2 unknown. {ZERO} no word attends to them.\n",
+    }),
+    ("client", "figcaption", {
+        address("attention", text="Привет мир"):
+            "those of a zero vector to 0: no word that it attends to is known",
+        address("attention", text=CAFES, word=1):
+            "attends to no occurrence of itself, so in its row their columns are 0",
+    }),
+    ("client", ".occurrence-card", {
+        compare_address([["Привет мир", "мир"], ["river bank", "bank"]]):
+            "Its contextual vector is zero: no word around it is known.",
+    }),
+    ("client", ".compare-form .status", {
+        compare_address([["A Bank lent", "lent"], ["A bank", "bank"]]):
+            "The chosen words differ: lent and bank.",
+        compare_address([[f"The {BANK} lent", BANK], ["A bank rose", "bank"]]): "once.\n\n",
+    }),
+    ("client", ".summary, blockquote", {
+        address("senses", text=CAFES.replace(" and", "\n"), word="cafe\u0301"):
+            "\n2 occurrences of “café”",
+        address("senses", text="apple\nI ate an apple pie.", word="apple"): "\napple\n",
+    }),
+    ("client", ".derived", {
+        steps_of_two([[27, 0], [0, 1]], [[27, 0], [1, 0]]):
+            "= 1 / 1, with 729 subtracted from each exponent",
+        steps_of_two([[30, 0], [0, 1]], [[-30, 0], [-30.1, 0]]):
+            "= 1 / 1.0498, with −900 subtracted from each",
+        steps_of_two([[2, 0], [0, 1]], [[1, 0], [0, 1]]): "= 7.3891 / 8.3891",
+    }),
+    ("client", "[role=alert]", {
+        "#neighbors?word=king+-+qqzzxx": "A word of the sum is not in the vocabulary of the model.",
+        "#neighbors?word=bank+-+bank": "The sum is zero, so it has no neighbors.",
+        "#neighbors?word=qqzzxx": "The word is not in the vocabulary of the model.",
+        "#senses?word=qqzzxx": "The sentences do not have this as a word.",
+        address("senses", text="A bank", word="bank", senses="2"): "at most 1, the number of",
+        address("senses", text=f"A bank\n\n{'bank ' * 1025}", word="bank"):
+            "Line 3 has 1025 tokens",
+    }),
+    ("tiny_models", "[role=alert]", {
+        compare_address(BANKS, model="plain", share="2"):
+            "This model has no factor of the static vector",
+    }),
+    ("several", "section[aria-label=Words] strong", {
+        address("attention", text="I like my iPhone and your iphone."):
+            "(iphone is not in the vocabulary: its vector is made of parts of words)\n",
+        address("attention", text="The Bank and a bank"):
+            "(two words of the vocabulary; with the case “lower”, they are one)\n",
+        address("attention", text="zqxjk and zqxjk"):
+            "(zqxjk is not in the vocabulary: its static vector is zero)\n",
+        address("attention", text=CAFES, word=1): "1.00 static",
+    }),
+    ("several", "figure h3", {
+        address("neighbors", word=word): f"\nNearest to {heading}\n" for word, heading in {
+            "unbankable": f"unbankable, {COMPOSED}",
+            "king-man": f"king-man, {COMPOSED}{SIGNS}",
+            ",": ",",
+            "-": "-",
+            "- river": "− river, which are left out",
+            "1,000 + river": "1,000 + river, which are left out",
+            "king -man +woman": "king + woman − man, which are left out",
+        }.items()
+    }),
+]  # fmt: skip
+"""What the page says in elements of a service's page, by address; a text begins and ends with a
+line break."""
 
 
-def test_the_first_click_after_typing_chooses_the_cell(open_page: Open) -> None:
-    reader = open_page(steps_address(PLAIN))
+@pytest.mark.parametrize(("service", "selector", "sentences"), SENTENCES)
+def test_the_page_says_what_is_special(
+    visit: Visit, service: str, selector: str, sentences: dict[str, str]
+) -> None:
+    reader = visit("#models", service=service)
+    for fragment, sentence in sentences.items():
+        reader.go(fragment)
+        assert sentence in "\n".join(["", *reader.texts(selector), ""]), fragment
+
+
+def test_the_first_click_after_typing_chooses_the_cell(visit: Visit) -> None:
+    reader = visit(steps_address(PLAIN))
     cell = reader.page.locator("[data-step=weights] td[data-row='1'][data-column='0']")
-    for pause in (500, 0):
-        reader.field("Embeddings X").press_sequentially("1")
-        reader.page.wait_for_timeout(pause)
-        # The field loses the focus, and the response arrives between the two halves of the click.
+
+    def press(*routes: Route) -> None:
         cell.hover()
         reader.page.mouse.down()
-        reader.page.wait_for_timeout(500)
+        for route in routes:
+            route.continue_()
+
+    for is_between in (False, True):
+        if is_between:
+            # The response arrives between the two halves of the click.
+            reader.page.route("**/v1/trace", press, times=1)
+        with reader.page.expect_response("**/v1/trace"):
+            reader.field("Embeddings X").press_sequentially("1")
+        reader.settle()
+        if not is_between:
+            press()
         reader.page.mouse.up()
         reader.settle()
         assert reader.chosen() == ["weights:1:0"]
@@ -119,16 +188,6 @@ def test_the_first_click_after_typing_chooses_the_cell(open_page: Open) -> None:
     cell.evaluate("(td) => td.click()")
     reader.settle()
     assert reader.chosen() == ["weights:1:0"]
-
-
-def test_a_sentence_without_a_known_word_has_no_shares(open_page: Open) -> None:
-    text = "Привет мир"
-    reader = open_page(address("attention", text=text))
-    captions = " ".join(reader.texts("figcaption"))
-    assert "those of a zero vector to 0: no word that it attends to is known" in captions
-    reader.go(compare_address([[text, "мир"], ["river bank", "bank"]]))
-    article = reader.card("A: мир").text_content()
-    assert "Its contextual vector is zero: no word around it is known." in article
 
 
 def own_result(reader: Reader, step: str, text: str | None = None) -> str:
@@ -143,8 +202,8 @@ def own_result(reader: Reader, step: str, text: str | None = None) -> str:
 MARKED = """(all) => all.map(({ dataset }) => `${dataset.row}:${dataset.column}`).join(" ")"""
 
 
-def test_a_typed_part_is_compared_with_the_part_that_it_equals(open_page: Open) -> None:
-    reader = open_page(steps_address(example=3, hide=1))
+def test_a_typed_part_is_compared_with_the_part_that_it_equals(visit: Visit) -> None:
+    reader = visit(steps_address(example=3, hide=1))
     for step, text, status, right in [
         ("scores", "1.116 1.266 1.339", "row love. Right to 3 decimals: 3 of 3", "1:0 1:1 1:2"),
         ("queries", "0.68\n0.8\n0.81", "column c1. Right to 1 to 2 decimals: 3 of 3",
@@ -166,8 +225,8 @@ def test_a_typed_part_is_compared_with_the_part_that_it_equals(open_page: Open) 
     assert reader.texts("[data-step=scores] .own") == [" yours: 5.0 ✓ right", " yours: 7.0 ✗ wrong"]
 
 
-def test_own_results_are_kept(open_page: Open) -> None:
-    reader = open_page(steps_address(example=3, hide=1))
+def test_own_results_are_kept(visit: Visit) -> None:
+    reader = visit(steps_address(example=3, hide=1))
     own_result(reader, "scores", "1.116 1.266 1.339")
     area = reader.page.locator("[data-step=scores] .own-result textarea")
     reader.choose("Example", "4")
@@ -191,18 +250,6 @@ def test_own_results_are_kept(open_page: Open) -> None:
         expect(area).to_have_value(text)
 
 
-def test_words_with_marks_that_are_not_seen_are_the_same_words(visit: Open) -> None:
-    combined, soft = "cafe\u0301", "ba\u00adnk"
-    reader = visit(address("attention", text=f"The {combined} and the café", word=1))
-    assert "1.00 static" in reader.texts("section[aria-label=Words] strong")[0]
-    caption = reader.texts("figcaption")[0]
-    assert "attends to no occurrence of itself, so in its row their columns are 0" in caption
-    reader.go(compare_address([[f"The {soft} lent", soft], ["A bank rose", "bank"]]))
-    assert not reader.text("The chosen words differ").is_visible()
-    reader.go(address("senses", text=f"A {combined} is here.\nThe café lent.", word=combined))
-    assert "2 occurrences of “café”" in reader.texts(".summary")[0]
-
-
 TYPED = [
     ("#senses", "Senses", {"Sentences, one on each line": "A bat flew.\nHis bat broke."}),
     (steps_address(PLAIN), "Step by step", {"Words": "a\nb\nc", "Embeddings X": "1 2\n3"}),
@@ -213,9 +260,9 @@ TYPED = [
 
 @pytest.mark.parametrize(("fragment", "title", "fields"), TYPED)
 def test_a_reload_keeps_what_is_typed(
-    open_page: Open, fragment: str, title: str, fields: dict
+    visit: Visit, fragment: str, title: str, fields: dict
 ) -> None:
-    reader = open_page(fragment)
+    reader = visit(fragment)
     for label, text in fields.items():
         reader.field(label).fill(text)
     # In Attention and Compare it is shown after a pause; elsewhere it is not submitted.
@@ -229,8 +276,8 @@ def test_a_reload_keeps_what_is_typed(
 APPLES = "The apple is ripe.\nAn apple fell.\nApple makes phones.\nShares of Apple rose."
 
 
-def test_no_result_of_another_text_comes_back(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_no_result_of_another_text_comes_back(visit: Visit) -> None:
+    reader = visit("#senses")
     area = reader.field("Sentences, one on each line")
     paste(area, APPLES)
     expect(reader.text("4 lines.")).to_be_visible()
@@ -248,8 +295,8 @@ def test_no_result_of_another_text_comes_back(open_page: Open) -> None:
     assert len(area.input_value().splitlines()) == 16
 
 
-def test_a_model_and_a_number_of_senses_submit_what_is_typed(open_page: Open) -> None:
-    reader = open_page("#senses", service="several")
+def test_a_model_and_a_number_of_senses_submit_what_is_typed(visit: Visit) -> None:
+    reader = visit("#senses", service="several")
     area = reader.field("Sentences, one on each line")
     for label, value in {"Model": "second", "Number of senses": "1"}.items():
         paste(area, f"{APPLES}\nAn apple {label}.")
@@ -262,8 +309,8 @@ def test_a_model_and_a_number_of_senses_submit_what_is_typed(open_page: Open) ->
     assert reader.texts(".summary")[0].startswith("1 occurrence of “crane”")
 
 
-def test_labels_are_kept_in_the_address(open_page: Open) -> None:
-    reader = open_page("#senses?senses=2")
+def test_labels_are_kept_in_the_address(visit: Visit) -> None:
+    reader = visit("#senses?senses=2")
     labels = reader.page.get_by_label("Label")
     shown = lambda: [label.input_value() for label in labels.all()]  # noqa: E731
     labels.first.fill("fruit")
@@ -275,8 +322,8 @@ def test_labels_are_kept_in_the_address(open_page: Open) -> None:
     assert shown() == ["fruit", "company"]
 
 
-def test_words_for_another_sense_are_listed_too(open_page: Open) -> None:
-    reader = open_page("#senses")
+def test_words_for_another_sense_are_listed_too(visit: Visit) -> None:
+    reader = visit("#senses")
     reader.press("bank")
     area = reader.field("Sentences, one on each line")
     text = "The bank of the river gave a loan to the lender after the flood."
@@ -295,13 +342,8 @@ def test_words_for_another_sense_are_listed_too(open_page: Open) -> None:
     assert {"river", "loan"} <= set(reader.texts(".chosen-occurrence .evidence"))
 
 
-def test_a_factor_that_a_model_does_not_have_is_explained(open_page: Open) -> None:
-    reader = open_page(compare_address(BANKS, model="plain", share="2"), service="tiny_models")
-    assert "This model has no factor of the static vector" in reader.problem.text_content()
-
-
-def test_a_chosen_word_stays_when_the_sentence_is_edited_elsewhere(open_page: Open) -> None:
-    reader = open_page("#attention")
+def test_a_chosen_word_stays_when_the_sentence_is_edited_elsewhere(visit: Visit) -> None:
+    reader = visit("#attention")
     reader.press("A pronoun")
     note = reader.texts(".example-note")
     sentence = reader.field("Sentence")
