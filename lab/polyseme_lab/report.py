@@ -125,8 +125,6 @@ def _nested(value: Any) -> bool:
 
 def _cell(value: Any) -> str:
     if isinstance(value, dict):
-        if "error" in value:
-            return f"{value['value']} ± {value['error']}"
         return f"{value['value']} [{value['low']}, {value['high']}]"
     if isinstance(value, list):
         short = len(value) <= MAX_LIST and not any(isinstance(part, list) for part in value)

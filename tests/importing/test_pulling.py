@@ -18,10 +18,9 @@ from polyseme.importing.options import ImportProblem
 from polyseme.models.reader import read_model
 from polyseme.progress import SILENT
 from tests.client.scripted_server import ScriptedResponse, scripted_server
-from tests.conftest import free_port
+from tests.conftest import free_port, handler_of
 from tests.importing import files
 from tests.importing.conftest import assert_same, run
-from tests.signals import handler_of
 
 NAME = "glove-tiny-3"
 LICENCE = "https://opendatacommons.org/licenses/pddl/"

@@ -7,7 +7,6 @@ import os
 import sys
 import tarfile
 
-import numpy as np
 import pytest
 
 from polyseme.errors import CommandError
@@ -15,8 +14,6 @@ from polyseme_lab.evaluation.datasets import fingerprint, read_data_set
 from polyseme_lab.files import read_archive, read_lines, sha256
 from tests.lab.evaluation.sets import COARSE, archived, unpacked
 
-NOISE = np.random.default_rng(1).bytes(100_000)
-"""Bytes that do not become shorter by compression."""
 TEXT = "one line\nanother, with ü, 😀 and \x00\n"
 
 
@@ -43,18 +40,6 @@ def test_text_is_same_from_any_compression(tmp_path, packer):
     assert "".join(lines) == text + "a\ufffdb"
     assert len(lines) == 10_001
     assert sum(read) == path.stat().st_size
-
-
-@pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, zstd])
-@pytest.mark.parametrize(
-    "change",
-    [lambda data: data[: len(data) // 2], lambda data: data[:5000] + bytes(100) + data[5100:]],
-    ids=["truncated", "damaged"],
-)
-def test_truncated_or_damaged_file_is_reported(tmp_path, packer, change):
-    (tmp_path / "text.gz").write_bytes(change(packer(NOISE)))
-    with pytest.raises(CommandError, match=r"text\.gz: the file is damaged or truncated"):
-        list(read_lines(tmp_path / "text.gz"))
 
 
 @pytest.mark.parametrize("name", ["", "none", "pipe"])
@@ -139,21 +124,23 @@ def test_a_file_that_is_no_archive_or_has_a_large_file_is_rejected(tmp_path, mon
         assert outcome(archive) == "a.tar: the file is damaged or truncated."
 
 
-@pytest.mark.parametrize("kind", ["xz", "gz", "bz2"])
-def test_truncated_or_damaged_archive_is_rejected_or_complete(tmp_path, kind):
-    archive = archived(tmp_path / "a.tar", COARSE, kind)
-    expected, whole = outcome(archive), archive.read_bytes()
-    versions = [whole[:end] for end in range(1, len(whole), 17)]
-    versions += [
-        whole[:n] + bytes([whole[n] ^ 0xFF]) + whole[n + 1 :] for n in range(0, len(whole), 17)
-    ]
+@pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, zstd])
+def test_truncated_or_damaged_archive_is_rejected_or_complete(tmp_path, packer):
+    archive = archived(tmp_path / "a.tar", COARSE, "")
+    expected, whole = outcome(archive), packer(archive.read_bytes())
+    places, damaged = range(1, len(whole), 17), "a.tar: the file is damaged or truncated."
+    versions = [whole[:n] for n in places]
+    versions += [whole[:n] + bytes([whole[n] ^ 0xFF]) + whole[n + 1 :] for n in places]
     rejected = 0
     for version in versions:
         archive.write_bytes(version)
         found = outcome(archive)
-        assert found in (expected, "a.tar: the file is damaged or truncated.")
+        assert found in (expected, damaged)
         rejected += found != expected
     assert rejected > 0.8 * len(versions)
-    if kind == "gz":  # a wrong checksum at the end
+    if packer is gzip.compress:  # a wrong checksum at the end
         archive.write_bytes(whole[:-8] + bytes([whole[-8] ^ 0xFF]) + whole[-7:])
-        assert "damaged" in outcome(archive)
+        assert outcome(archive) == damaged
+    archive.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CommandError, match=damaged):
+        list(read_lines(archive))

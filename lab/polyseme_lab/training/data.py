@@ -193,15 +193,6 @@ class Lexicon:
         return self._entries[key]
 
 
-def concatenate(pairs: Sequence[NDArray[np.int32]], unknown: int) -> Sentences:
-    """Concatenate sentences of entries [n, 2]; replace −1 by the entry `unknown`."""
-    lengths = np.array([len(sentence) for sentence in pairs], np.int64)
-    flat = np.concatenate([np.empty((0, 2), np.int32), *pairs])
-    flat = np.where(flat < 0, np.int32(unknown), flat)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return Sentences(flat[:, 0].copy(), flat[:, 1].copy(), offsets)
-
-
 def read_training_files(
     model: Model, files: TrainingFiles, config: TrainingConfig, progress: Progress
 ) -> TokenizedData:
@@ -259,7 +250,10 @@ def read_training_files(
     table = lexicon.table()
     positions, groups, labels = np.array(rows, np.int64).reshape(-1, 3).T.copy()
     tagged = Occurrences(positions, groups, labels, tuple(lemmas))
-    whole = concatenate(sentences, table.unknown)
+    flat = np.concatenate([np.empty((0, 2), np.int32), *sentences])
+    flat[flat == Lexicon.UNKNOWN] = table.unknown
+    offsets = np.cumsum([0, *map(len, sentences)])
+    whole = Sentences(flat[:, 0].copy(), flat[:, 1].copy(), offsets)
     return TokenizedData(table, whole, tagged, paragraphs_from, excluded)
 
 

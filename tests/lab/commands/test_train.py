@@ -62,7 +62,7 @@ def test_the_reason_for_absent_scores_is_written(train, folder, count, need):
 
 
 @pytest.mark.slow
-def test_a_trained_model_is_written_next_to_the_model_it_starts_from(train, folder):
+def test_a_trained_model_is_written_beside_its_start_or_in_its_place(train, folder):
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.startswith(b"world-trained  4 steps  1 layer  1 head  held out: AUC")
@@ -71,8 +71,15 @@ def test_a_trained_model_is_written_next_to_the_model_it_starts_from(train, fold
     assert any("50%, step 2, loss" in line for line in lines)
     assert lines[-1].startswith("polyseme: There is too little held-out text to tell whether")
     assert sorted(path.name for path in (folder / "models").iterdir()) == ["world", "world-trained"]
-    model = read_model(folder / "models" / "world-trained")
-    assert model.manifest.training["steps"] == 4
+    assert read_model(folder / "models" / "world-trained").manifest.training["steps"] == 4
+    # An existing model is replaced only on request.
+    manifest = folder / "models" / "world" / "manifest.json"
+    before = manifest.read_bytes()
+    assert "--replace" in error_of(train(*TAGS, "--output", "world", *QUICK))
+    assert manifest.read_bytes() == before
+    done = train(*TAGS, "--output", "world", "--replace", *QUICK)
+    assert done.returncode == 0, done.stderr.decode()
+    assert manifest.read_bytes() != before
 
 
 HIDDEN_WORDS = (
@@ -111,17 +118,6 @@ def test_invalid_options_are_usage_errors(train, folder, recipe, options, messag
     done = train(*options)
     assert (done.returncode, done.stdout) == (2, b"")
     assert message in done.stderr.decode().splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_an_existing_model_is_replaced_only_on_request(train, folder):
-    manifest = folder / "models" / "world" / "manifest.json"
-    before = manifest.read_bytes()
-    assert "--replace" in error_of(train(*TAGS, "--output", "world", *QUICK))
-    assert manifest.read_bytes() == before
-    done = train(*TAGS, "--output", "world", "--replace", *QUICK)
-    assert done.returncode == 0, done.stderr.decode()
-    assert manifest.read_bytes() != before
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """CoarseWSD-20: nearest sense centroids, and WiC: the threshold that is best on train."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
@@ -75,12 +73,13 @@ def test_the_most_frequent_sense_is_that_of_train():
         assert most_frequent_sense({**COARSE, **tied}).accuracy.value == 75
 
 
-def test_figures_agree_with_nearest_centroids_of_scikit_learn():
+def test_figures_and_their_resamples_agree_with_scikit_learn():
+    """Each word has resamples of its own, in many of which a sense is absent."""
     rng = np.random.default_rng(1)
-    files, vectors, accuracies, macros = {}, {}, [], []
-    for word in "abc":
+    files, vectors, expected = {}, {}, []
+    for stream, word in enumerate("abc"):
         x, y = {}, {}
-        for split, n in (("train", 40), ("test", 30)):
+        for split, n in (("train", 40), ("test", 9)):
             y[split] = np.concatenate([np.arange(4), rng.integers(4, size=n - 4)])
             x[split] = rng.standard_normal((n, 7)) + 0.8 * np.eye(7)[y[split]]
             lines = [f"{word} {split}{number}" for number in range(n)]
@@ -90,13 +89,18 @@ def test_figures_agree_with_nearest_centroids_of_scikit_learn():
             x[split] /= np.linalg.norm(x[split], axis=1, keepdims=True)
         centroids = NearestCentroid().fit(x["train"], y["train"])
         centroids.centroids_ /= np.linalg.norm(centroids.centroids_, axis=1, keepdims=True)
-        predictions = centroids.predict(x["test"])
-        accuracies.append(accuracy_score(y["test"], predictions))
-        macros.append(f1_score(y["test"], predictions, average="macro"))
+        both = np.stack([y["test"], centroids.predict(x["test"])])
+        drawn = [both, *(both.repeat(times, axis=1) for times in resample_counts(9, stream)[:50])]
+        expected.append([(accuracy_score(*d), f1_score(*d, average="macro")) for d in drawn])
     found = coarsewsd(files, lambda o: np.array([vectors[" ".join(one.words)] for one in o]))
-    assert found.accuracy.value == pytest.approx(100 * np.mean(accuracies), abs=0.006)
-    assert found.macro_f1.value == pytest.approx(100 * np.mean(macros), abs=0.006)
-    assert found.accuracy.low < found.accuracy.value < found.accuracy.high
+    for word, (whole, *rest) in zip(found.words.values(), expected, strict=True):
+        assert (word.accuracy, word.macro_f1) == pytest.approx(whole)
+        np.testing.assert_allclose(word.resampled[:, :50].T, rest)
+    mean = np.mean([word.resampled for word in found.words.values()], axis=0)
+    limits = np.percentile(mean, [2.5, 97.5], axis=1).T
+    figures = (found.accuracy, found.macro_f1)
+    for figure, value, ends in zip(figures, np.mean(expected, axis=0)[0], limits, strict=True):
+        assert figure == pytest.approx((100 * value, *(100 * ends)), abs=0.006)
 
 
 @pytest.mark.parametrize(
@@ -120,21 +124,6 @@ def test_figures_agree_with_nearest_centroids_of_scikit_learn():
 def test_a_malformed_set_is_rejected(files, message):
     with pytest.raises(CommandError, match=message):
         coarsewsd(files, by_neighbor)
-
-
-def test_the_interval_resamples_the_sentences_of_each_word_separately():
-    """The predictions are 0, 1, 0, 0; scikit-learn gives the figures of each resample."""
-    found = coarsewsd(with_second_word("mole"), by_neighbor)
-    for stream, word in enumerate(found.words.values()):
-        resampled = zip(resample_counts(4, stream), word.resampled.T, strict=True)
-        for drawn, one in islice(resampled, 30):
-            gold, predicted = (np.repeat(s, drawn) for s in ([0, 1, 0, 1], [0, 1, 0, 0]))
-            expected = accuracy_score(gold, predicted), f1_score(gold, predicted, average="macro")
-            assert one == pytest.approx(expected)
-    mean = np.mean([word.resampled for word in found.words.values()], axis=0)
-    limits = 100 * np.percentile(mean, [2.5, 97.5], axis=1).T
-    assert found.accuracy[1:] == pytest.approx(limits[0], abs=0.006)
-    assert found.macro_f1[1:] == pytest.approx(limits[1], abs=0.006)
 
 
 DEV, DEV_GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"

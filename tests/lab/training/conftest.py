@@ -1,17 +1,17 @@
 """Fixtures of the toy model and its training data."""
 
-from importlib.util import find_spec
-
 import pytest
 
 from tests.lab.training.world import world_model, write_corpus, write_tags
+
+for package in ("torch", "sklearn", "defusedxml"):
+    pytest.importorskip(package, reason="needs the extra `train`")
 
 
 @pytest.fixture(autouse=True)
 def _small_held_out_set(monkeypatch):
     """Score fewer pseudo-words, which is faster."""
-    if find_spec("torch"):
-        monkeypatch.setattr("polyseme_lab.training.held_out.HELD_OUT_GROUPS", 30)
+    monkeypatch.setattr("polyseme_lab.training.held_out.HELD_OUT_GROUPS", 30)
 
 
 @pytest.fixture

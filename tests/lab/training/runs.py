@@ -2,11 +2,11 @@
 
 import hashlib
 
-import numpy as np
-
 from polyseme.engine.layers import contextualize
 from polyseme.progress import SILENT
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
+from polyseme_lab.training.data import TrainingFiles
+from polyseme_lab.training.run import HiddenWordsRun, TrainingRun
 from tests.models.damage import paths
 from tests.tokenizer.vocabularies import resolve_all
 
@@ -37,9 +37,6 @@ HIDDEN_WORDS = {
 
 def training(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **recipe):
     """A training with files and a recipe that have not been read yet."""
-    from polyseme_lab.training.data import TrainingFiles
-    from polyseme_lab.training.run import HiddenWordsRun, TrainingRun
-
     files = TrainingFiles((corpus,) if corpus else (), (tags,) if tags else ())
     if recipe.get("objective") == "hidden-words":
         kind, config = HiddenWordsRun, HiddenWordsConfig(**{**HIDDEN_WORDS, **recipe})
@@ -68,8 +65,3 @@ def digests(folder):
         for name, file in paths(folder).items()
         if file.exists()
     }
-
-
-def moved(model, trained):
-    """The largest change of a key weight of the first layer."""
-    return float(np.abs(trained.layers[0].key.weight - model.layers[0].key.weight).max())

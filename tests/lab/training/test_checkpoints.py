@@ -8,11 +8,6 @@ import pytest
 from polyseme.errors import CommandError
 from polyseme.progress import SILENT
 from polyseme_lab.training.config import TrainingConfig
-from tests.lab.training.runs import digests, run, training
-
-pytest.importorskip("torch", reason="the extra [train] is not installed")
-pytest.importorskip("sklearn", reason="the extra [train] is not installed")
-
 from polyseme_lab.training.run import (
     CHECKPOINT,
     Checkpoint,
@@ -22,6 +17,7 @@ from polyseme_lab.training.run import (
 )
 from polyseme_lab.training.stack import StackTrainer
 from polyseme_lab.training.trainer import Trainer, TrainerState
+from tests.lab.training.runs import digests, run, training
 
 TENSORS = {
     "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -11,11 +11,6 @@ from polyseme.engine.layers import Layer, Projection
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
 from polyseme.progress import SILENT, ProgressBar
-from tests.cli.conftest import run
-
-pytest.importorskip("torch", reason="the extra [train] is not installed")
-pytest.importorskip("sklearn", reason="the extra [train] is not installed")
-
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord
 from polyseme_lab.evaluation.systems import stack_reader
@@ -30,6 +25,7 @@ from polyseme_lab.training.comparison import (
     pseudowords,
 )
 from polyseme_lab.training.trainer import Trainer
+from tests.cli.conftest import run
 
 TOPICS = ("river", "money")
 LETTERS = ascii_lowercase[:10]

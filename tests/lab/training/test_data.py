@@ -5,23 +5,22 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from polyseme.engine import unit
 from polyseme.errors import CommandError
 from polyseme.progress import SILENT, Progress
 from polyseme_lab.training.config import TrainingConfig
-from tests.lab.training.world import AMBIGUOUS, word
-from tests.tiny import SUBWORDS, tiny_model
-
-pytest.importorskip("torch", reason="the extra [train] is not installed")
-pytest.importorskip("sklearn", reason="the extra [train] is not installed")
-
-from polyseme.engine import unit
-from polyseme_lab.training.corpus import is_lemma_held_out, word_of_lemma
+from polyseme_lab.training.corpus import is_held_out, is_lemma_held_out, word_of_lemma
 from polyseme_lab.training.data import (
     MAX_TOKENS,
     ContextReader,
     Draw,
+    LemmaSampler,
+    Lexicon,
     Occurrences,
+    PseudoWordSampler,
     Sentences,
     TokenTable,
     TrainingFiles,
@@ -37,12 +36,67 @@ from polyseme_lab.training.held_out import (
     split_data,
 )
 from polyseme_lab.training.network import TableTensors
+from tests.lab.training.world import AMBIGUOUS, word
+from tests.tiny import SUBWORDS, WORDS, tiny_model
+from tests.tokenizer.vocabularies import PROPERTY
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    bias = np.arange(len(WORDS), dtype=np.float32)
+    return tiny_model(tmp_path_factory.mktemp("tiny"), word_bias=bias, subwords=SUBWORDS)
+
+
+@PROPERTY
+@given(text=st.text("aApPlLeE bnkBgGuU'’.-,:3@_/hwtd\n", max_size=60))
+def test_text_has_vectors_of_service(model, text):
+    for one in (text, "Apple's bank, MONEY didn't end gnu gnat high-end apple Apple"):
+        lexicon, sentence = Lexicon(model), model.inputs(model.tokenizer.tokens(one))
+        rows = np.array([entry for entry, _ in lexicon.of_text(one)], int)
+        table, known = lexicon.table(), sentence.known
+        rows[rows == Lexicon.UNKNOWN] = table.unknown
+        np.testing.assert_array_equal(table.vectors[rows], sentence.vectors)
+        np.testing.assert_array_equal(rows != table.unknown, known)
+        np.testing.assert_array_equal(table.word_bias[rows][known], sentence.word_bias[known])
+        same, expected = (w[known, None] == w[known] for w in (table.words[rows], sentence.words))
+        np.testing.assert_array_equal(same, expected)
+
+
+def test_pretokenized_words_are_not_split_and_have_a_lower_case_entry(model):
+    lexicon = Lexicon(model, composing=False)
+    split, (written, lowered), gnu = lexicon.of_words(["high-end", "APPLE", "gnu"])
+    table = lexicon.table()
+    assert split == gnu == (Lexicon.UNKNOWN, Lexicon.UNKNOWN)
+    assert (table.keys[written], table.keys[lowered]) == ("APPLE", "apple")
+    assert table.rows[[written, lowered]].tolist() == [2, 0]
+    assert table.words[written] == table.words[lowered]
+    # The last entry is for unknown words.
+    assert table.unknown == 2
+    assert not table.vectors[-1].any()
+    assert (table.words[-1], table.word_bias[-1], table.rows[-1]) == (-1, 0, -1)
 
 
 def read(model, *, tags=None, corpus=None, **recipe):
     recipe = TrainingConfig(steps=1, **{"fewest": 2, "held_out": 0.3, **recipe})
     files = TrainingFiles((corpus,) if corpus else (), (tags,) if tags else ())
     return read_training_files(model, files, recipe, SILENT), recipe
+
+
+@pytest.mark.parametrize(
+    ("tune", "keys", "rows", "entries"),
+    [
+        (False, ["Apple", "apple", "gnu", "bank"], [1, 0, -1, 3], [0, 2, 3, 3, 1, 2]),
+        (True, ["Apple", "apple", "bank"], [1, 0, 3], [0, 3, 2, 2, 1, 3]),
+    ],
+)
+def test_words_are_not_composed_if_vectors_are_trained(model, tmp_path, tune, keys, rows, entries):
+    (tmp_path / "text.txt").write_text("Apple gnu  bank\nbank apple  gnu\n")
+    data, _ = read(model, corpus=tmp_path / "text.txt", tune_embeddings=tune)
+    assert data.table.keys == (*keys, "")
+    assert data.table.rows.tolist() == [*rows, -1]
+    assert data.sentences.entries.tolist() == entries
+    assert data.sentences.lowered.tolist() == [entry or 1 for entry in entries]
+    assert data.sentences.offsets.tolist() == [0, 3, 6]
 
 
 def drawn(split, recipe, steps=60):
@@ -85,9 +139,10 @@ def test_tags_and_a_corpus_are_mixed_and_held_out_together(world, tags, corpus, 
     data, recipe = read(world, tags=tags, corpus=corpus, mix=mix, pseudo_words=2, groups=8)
     split, offsets = split_data(data, recipe), data.sentences.offsets
     draw = split.draw(recipe, np.random.default_rng(1))
-    groups = draw.occurrences.groups
+    groups, labels = draw.occurrences.groups, draw.occurrences.labels
     assert len(np.unique(groups)) == 8
     assert len(np.unique(groups[draw.hidden])) == 8 * mix
+    assert len({*zip(groups, labels, strict=True)}) == len(np.unique(labels)) > 8
     # Only tagged words are scored. The held-out lemmas are held out in the corpus too.
     scored, (positions, hidden) = split.held_out.occurrences.positions, drawn(split, recipe)
     begin = offsets[data.paragraphs_from]
@@ -102,14 +157,6 @@ def test_tags_and_a_corpus_are_mixed_and_held_out_together(world, tags, corpus, 
     assert len(paragraphs) == len(set(paragraphs)) == 60  # a tenth
     held = [is_lemma_held_out(data.tagged.names[n], 0.3, recipe.split) for n in data.tagged.groups]
     assert len(held_out) - 60 == sum(held) > 100
-
-
-def test_words_are_not_composed_if_vectors_are_trained(tmp_path):
-    model = tiny_model(tmp_path, subwords=SUBWORDS)
-    (tmp_path / "text.txt").write_text("apple gnu bank river\n")
-    for tune, known in ((False, 4), (True, 3)):
-        data, _ = read(model, corpus=tmp_path / "text.txt", tune_embeddings=tune)
-        assert (data.sentences.entries != data.table.unknown).sum() == known
 
 
 def test_too_long_short_and_unknown_data_is_skipped(world, tmp_path):
@@ -131,10 +178,10 @@ def test_too_long_short_and_unknown_data_is_skipped(world, tmp_path):
 
 
 def test_too_little_data_is_reported(world, tmp_path):
-    (tmp_path / "text.txt").write_text("theaa theab theac thead\n")
-    data, recipe = read(world, corpus=tmp_path / "text.txt")
-    with pytest.raises(CommandError, match="too little training data"):
-        split_data(data, recipe)
+    for text in ("theaa theab theac thead\n", ""):
+        (tmp_path / "text.txt").write_text(text)
+        with pytest.raises(CommandError, match="too little training data"):
+            split_data(*read(world, corpus=tmp_path / "text.txt"))
 
 
 def test_excluded_tags_are_counted_for_each_word(world, tags, capsys):
@@ -150,6 +197,84 @@ def test_excluded_tags_are_counted_for_each_word(world, tags, capsys):
     data, recipe = read(world, tags=tags, leave_out=tuple(counts))
     with pytest.raises(CommandError, match=r"times in --corpus\. --leave-out, by default"):
         split_data(data, recipe)
+
+
+def occurrences(groups, labels):
+    return Occurrences(np.arange(len(groups)) * 10, np.array(groups), np.array(labels))
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def test_lemmas_with_two_senses_one_of_which_occurs_twice_are_drawn():
+    lemmas = LemmaSampler(occurrences([0, 0, 0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 2, 3, 4, 5]))
+    drawn = lemmas.draw(rng(), 5, 16)
+    assert sorted(drawn.occurrences.positions) == [0, 10, 20]
+    assert not drawn.hidden.any()
+    assert (len(lemmas), len(LemmaSampler(occurrences([], [])))) == (1, 0)
+
+
+def test_a_draw_has_distinct_lemmas_and_more_of_rare_senses():
+    groups = np.repeat(np.arange(10), 40)
+    lemmas = LemmaSampler(occurrences(groups, groups * 4 + np.arange(400) % 4))
+    drawn = lemmas.draw(rng(), 6, 16).occurrences
+    names, counts = np.unique(drawn.groups, return_counts=True)
+    assert (len(names), set(counts), len(np.unique(drawn.positions))) == (6, {16}, 96)
+    # Rare senses: 10 % of the occurrences have 25 % of the weight.
+    lemmas = LemmaSampler(occurrences([0] * 100, [0] * 90 + [1] * 10))
+    drawn = np.concatenate([lemmas.draw(rng(s), 1, 16).occurrences.labels for s in range(50)])
+    assert 0.17 < np.mean(drawn) < 0.35
+
+
+def corpus():
+    """Words a, b, … of which the n-th occurs 100 − n times, in sentences of ten."""
+    keys = [chr(97 + n) for n in range(26)] + ["x1", ""]
+    table = TokenTable(
+        np.zeros((28, 2), np.float32), np.array([*range(27), -1]), None, tuple(keys), np.arange(28)
+    )
+    entries = np.repeat(np.arange(27, dtype=np.int32), np.arange(100, 73, -1))
+    entries = rng().permutation(entries)
+    return table, Sentences(
+        entries, entries, np.append(np.arange(0, len(entries), 10), len(entries))
+    )
+
+
+def test_a_pseudo_word_joins_words_of_similar_frequency():
+    table, sentences = corpus()
+    words = PseudoWordSampler(table, sentences, frozenset(), 2)
+    assert len(words) == 26  # without x1, which has a digit
+    draw = words.draw(rng(), 40, 6)
+    drawn = draw.occurrences
+    assert draw.hidden.all()
+    for group in range(40):
+        positions = drawn.positions[drawn.groups == group]
+        found = sentences.entries[positions]
+        assert len(np.unique(found)) == 2
+        assert len(np.unique(positions)) == len(positions) == 12
+        assert np.ptp(found) <= 20
+    words_of_labels = {*zip(drawn.labels, sentences.entries[drawn.positions], strict=True)}
+    groups_of_labels = {*zip(drawn.labels, drawn.groups, strict=True)}
+    assert len(set(drawn.labels)) == len(words_of_labels) == len(groups_of_labels) == 80
+
+
+def test_excluded_rare_and_less_frequent_words_are_no_targets():
+    table, sentences = corpus()
+    assert len(PseudoWordSampler(table, sentences, frozenset({"a", "c"}), 3)) == 24
+    few = Sentences(sentences.entries[:50], sentences.lowered[:50], np.array([0, 50]))
+    counts = np.bincount(few.entries, minlength=28)[:26]
+    assert len(PseudoWordSampler(table, few, frozenset(), 3)) == np.count_nonzero(counts >= 5)
+    commonest = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
+    assert len(commonest) == 5
+    assert 0 not in commonest.by_frequency  # excluded words do not count
+    drawn = commonest.restricted(np.array([3, 4, 5])).draw(rng(), 20, 6).occurrences
+    assert set(sentences.entries[drawn.positions]) == {3, 4, 5}
+
+
+def test_the_held_out_words_stay_the_same():
+    # An evaluation selects the words that a published model was not trained on.
+    held = [n for n in range(40) if is_held_out(f"word{n}", 0.2, 1)]
+    assert held == [7, 12, 18, 20, 24, 30, 34, 35]
 
 
 UNKNOWN = 5
@@ -233,10 +358,6 @@ def test_a_batch_has_the_vectors_of_its_entries():
     np.testing.assert_array_equal(other.vectors[0], 2 * TABLE.vectors[SECOND])
 
 
-def occurrences(groups, labels):
-    return Occurrences(np.arange(len(groups)), np.array(groups), np.array(labels))
-
-
 def test_orthogonal_senses_have_perfect_scores():
     labels = np.repeat(np.arange(4), 8)
     one = occurrences(labels // 2, labels)
@@ -269,7 +390,7 @@ def test_only_lemmas_with_two_frequent_senses_are_measured():
     labels = [0] * 5 + [1] * 5 + [2] * 4 + [3] * 9 + [4] * 4
     groups = [7] * 14 + [8] * 13
     kept = select_measurable(occurrences(groups, labels), 5, 1)
-    assert kept.positions.tolist() == list(range(10))
+    assert kept.positions.tolist() == list(range(0, 100, 10))
     assert len(select_measurable(occurrences(groups, labels), 6, 1)) == 0
     assert len(select_measurable(occurrences([], []), 2, 1)) == 0
 

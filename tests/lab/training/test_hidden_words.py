@@ -15,7 +15,6 @@ from polyseme_lab.training.hidden_words import (
     tokenize_files,
 )
 from tests.tiny import SUBWORDS, VECTORS, tiny_model
-from tests.tiny import WORDS as TINY_WORDS
 
 WORDS = [f"word{number}" for number in range(50)]
 COMPOSED = len(WORDS)
@@ -169,15 +168,17 @@ def lines(text):
     return [part.tolist() for part in np.split(text.rows, text.offsets[1:-1])]
 
 
-def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
-    text = 'bank Apple river end! "Apple did high." APPLE river money end'
-    found = lines(tokenized(tmp_path, model, text))
-    known = [[TINY_WORDS[row] for row in one if 0 <= row < len(TINY_WORDS)] for one in found]
-    assert known == [
-        ["bank", "Apple", "river", "end"],
-        ["Apple", "did", "high"],
-        ["APPLE", "river", "money", "end"],
-    ]
+def test_sentences_are_rows_of_a_table_of_the_vocabulary_and_composed_words(tmp_path, model):
+    text = 'bank Apple gnu river end! "Apple did high gnu." APPLE river money end'
+    tokens = tokenized(tmp_path, model, text)
+    # The first composed word is `gnu`; marks may be composed too.
+    known = [[row for row in one if 0 <= row <= len(VECTORS)] for one in lines(tokens)]
+    assert known == [[3, 1, 11, 4, 10], [1, 6, 8, 11], [2, 4, 5, 10]]
+    table = tokens.table(model)
+    np.testing.assert_array_equal(table[: len(VECTORS) + 1], [*VECTORS, [2, 0, 0, 0, 1]])
+    assert len(table) == len(VECTORS) + len(tokens.composed) + 1
+    assert not table[-1].any()
+    assert table.dtype == np.float32
 
 
 def test_the_rows_are_those_of_the_tokens_of_the_service(tmp_path, model):
@@ -187,15 +188,6 @@ def test_the_rows_are_those_of_the_tokens_of_the_service(tmp_path, model):
     np.testing.assert_allclose(text.table(model)[rows], model.static(tokens), atol=1e-3)
     assert UNKNOWN in rows
     assert [row == UNKNOWN for row in rows] == [t.resolution == "oov" for t in tokens]
-
-
-def test_the_table_has_the_vocabulary_composed_words_and_a_zero_row(tmp_path, model):
-    tokens = tokenized(tmp_path, model, "gnu river money gnu end")
-    table = tokens.table(model)
-    [rows] = lines(tokens)
-    assert rows == [11, 4, 5, 11, 10]
-    np.testing.assert_array_equal(table, [*VECTORS, [2, 0, 0, 0, 1], np.zeros(5)])
-    assert table.dtype == np.float32
 
 
 def test_short_sentences_are_skipped_and_long_ones_divided(tmp_path, model, monkeypatch):

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
+from polyseme.errors import CommandError
+from polyseme_lab.training.network import Network, TrainingBatch, unit
+from polyseme_lab.training.trainer import contrastive_loss
+from tests.engine.cases import norms_and_feed_forward, random_residual, random_scoring
 from tests.tiny import full_layer, normal
-
-torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-
-from polyseme.errors import CommandError  # noqa: E402
-from polyseme_lab.training.network import Network, TrainingBatch, unit  # noqa: E402
-from polyseme_lab.training.trainer import contrastive_loss  # noqa: E402
 
 D, HEADS = 5, 3
 CLOSE = {"rtol": 0, "atol": 1e-5}
@@ -65,31 +64,21 @@ def require_agreement(layers, sentence_list, d=D):
             np.testing.assert_allclose(results[1], expected[target], **CLOSE)
 
 
-@pytest.mark.parametrize("mask", ["all", "others", "other-words"])
-@pytest.mark.parametrize("norm", ["none", "before", "after"])
-@pytest.mark.parametrize("residual", [Residual(), Residual("add"), Residual("unit", 0.5, 0.25)])
-def test_a_layer_with_every_part_agrees(mask, norm, residual):
-    scoring = Scoring(True, mask, normal(np.random.default_rng(1), HEADS, 7), word_bias=True)
-    layer = full_layer(1, scoring=scoring, norm=norm, residual=residual)
-    if norm == "none":
-        layer = replace(layer, attention_norm=None, feed_forward_norm=None)
-    require_agreement([layer], sentences([1, 7, 4]))
-
-
-@pytest.mark.parametrize("heads", [1, 3])
-@pytest.mark.parametrize("absent", ["query", "key", "value", "output", "all"])
-def test_an_absent_projection_is_the_identity(heads, absent):
-    d = 6
-    layer = full_layer(2, d=d, heads=heads, k=d // heads, v=d // heads, norm="none")
-    names = ("query", "key", "value", "output") if absent == "all" else (absent,)
-    norms = {"attention_norm": None, "feed_forward_norm": None}
-    layer = replace(layer, **dict.fromkeys(names, IDENTITY), **norms)
-    layer = replace(layer, scoring=Scoring(heads == 1, "others"))
-    require_agreement([layer], sentences([5, 3], d=d), d)
-    # The others may have no bias.
-    names = ("query", "key", "value", "output")
-    without = {name: Projection(getattr(layer, name).weight) for name in names}
-    require_agreement([replace(layer, **without)], sentences([5, 3], d=d), d)
+@pytest.mark.parametrize("seed", range(60))
+def test_layer_of_any_parts_agrees(seed):
+    rng, d, names = np.random.default_rng(seed), 6, ("query", "key", "value", "output")
+    heads = int(rng.choice([1, 2, 3]))
+    others = {"scoring": random_scoring(rng, heads), "residual": random_residual(rng)}
+    others |= norms_and_feed_forward(rng, d)
+    layer = full_layer(seed, d, heads, d // heads, d // heads, **others)
+    for name in names:  # may be absent, or without a bias
+        whole = getattr(layer, name)
+        part = (IDENTITY, Projection(whole.weight), whole)[rng.integers(3)]
+        layer = replace(layer, **{name: part})
+    if layer.attention_norm and layer.feed_forward_norm:  # the format has one epsilon
+        norm = replace(layer.feed_forward_norm, epsilon=layer.attention_norm.epsilon)
+        layer = replace(layer, feed_forward_norm=norm)
+    require_agreement([layer], sentences([1, 7, 4], d=d, bias=seed % 5), d)
 
 
 THREE = [full_layer(1), full_layer(2, norm="after", residual=Residual("unit", 0.2, 0.01))]

@@ -9,29 +9,26 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import torch
 from scipy.linalg import fractional_matrix_power
 
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Projection, contextualize
 from polyseme.models.reader import read_model
 from polyseme.progress import SILENT
-from tests.lab.training import runs
-from tests.lab.training.runs import digests, encoded
-from tests.lab.training.world import WORDS, world_model
-
-torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-pytest.importorskip("sklearn", reason="the extra [train] is not installed")
-
-from polyseme_lab.training import stack  # noqa: E402
-from polyseme_lab.training.config import HiddenWordsConfig  # noqa: E402
-from polyseme_lab.training.hidden_words import UNKNOWN  # noqa: E402
-from polyseme_lab.training.run import write_trained_model  # noqa: E402
-from polyseme_lab.training.stack import (  # noqa: E402
+from polyseme_lab.training import stack
+from polyseme_lab.training.config import HiddenWordsConfig
+from polyseme_lab.training.hidden_words import UNKNOWN
+from polyseme_lab.training.run import write_trained_model
+from polyseme_lab.training.stack import (
     Occurrences,
     final_and_skip,
     initial_stack,
     sampled_softmax_loss,
 )
+from tests.lab.training import runs
+from tests.lab.training.runs import digests, encoded
+from tests.lab.training.world import WORDS, world_model
 
 
 def rng():
