@@ -37,7 +37,7 @@ def test_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     unknown = sum(row.count("oov") for row in table["resolutions"].to_pylist())
     counts = f"6 rows  {tokens:,} tokens  {unknown} unknown  6 words cut off  0 without a text"
     assert stdout.decode().startswith(f"{counts}  0 with an error  2 shards ")
-    assert b"sentences and" in stderr
+    assert b" per second; " in stderr
     assert not (out / ERRORS).exists()
     assert table["text"].to_pylist() == [*SENTENCES, "word " * 1030]
     assert table["truncated"].to_pylist() == [0, 0, 0, 0, 0, 6]
@@ -59,6 +59,13 @@ def test_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     assert bulk(source, tmp_path / "out", "--on-error", "fail")[0] == 1
     code, _, stderr = bulk(source, tmp_path / "out", "--pooling", "mean")
     assert code == 0, stderr
+
+
+def test_field_to_keep_that_no_row_has_is_named(tmp_path):
+    source = write_lines(tmp_path / "in.jsonl", ['{"text": "a"}', '{"text": "b", "id": 1}'])
+    code, _, stderr = bulk(source, tmp_path / "out", "--keep", "id", "--keep", "name")
+    message = b"polyseme: no row has a value of the --keep name."
+    assert (code, message in stderr.splitlines()) == (0, True)
 
 
 def test_workers_read_the_models_of_the_user_and_end(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """The programs of docs/bulk.md with a local Spark, Ray and Dask."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 
 from tests.bulk import SENTENCES, run_inline, table_of
 from tests.conftest import PYTHONPATH, ROOT, free_port
-from tests.environments import python_of
+from tests.environments import output, python_of
 
 PAGE = ROOT / "docs" / "bulk.md"
 BLOCK = ROOT / "tests" / "environments" / "page_block.py"
@@ -47,16 +46,8 @@ def rows_of(out):
 
 def run_section(python, heading, folder, page=PAGE, **environment):
     """Run the program of a section of the page in a folder with the source."""
-    done = subprocess.run(
-        [python, BLOCK, page, heading],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, "PYTHONWARNINGS": "default", **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    environment |= {"PYTHONPATH": PYTHONPATH, "PYTHONWARNINGS": "default"}
+    output(python, BLOCK, page, heading, folder=folder, **environment)
 
 
 @pytest.fixture

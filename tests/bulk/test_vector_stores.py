@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PYTHONPATH
-from tests.environments import python_of
+from tests.environments import output, python_of
 from tests.pages import section
 
 pytestmark = pytest.mark.clients
@@ -35,13 +35,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
     (block,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     block = block.replace("polyseme bulk", f"{sys.executable} -m polyseme bulk")
-    subprocess.run(
-        ["sh", "-ec", block],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH},
-        check=True,
-        capture_output=True,
-    )
+    output("sh", "-ec", block, folder=folder, PYTHONPATH=PYTHONPATH)
     return folder
 
 
@@ -82,17 +76,9 @@ def postgresql():
 def printed(folder, postgresql):
     """The output of each store's block of code, by store."""
     blocks = [f"print('---', {store!r})\n{code}" for store, (code, _) in STORES.items()]
-    done = subprocess.run(
-        [python_of("stores"), "-c", "\n".join([QUERY, *blocks])],
-        cwd=folder,
-        env={**os.environ, **postgresql, "PYTHONPATH": PYTHONPATH},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(re.findall(r"^--- (.*)\n((?:(?!---).*\n)*)", done.stdout, re.MULTILINE))
+    program, environment = "\n".join([QUERY, *blocks]), {**postgresql, "PYTHONPATH": PYTHONPATH}
+    lines = output(python_of("stores"), "-c", program, folder=folder, **environment)
+    return dict(re.findall(r"^--- (.*)\n((?:(?!---).*\n)*)", lines, re.MULTILINE))
 
 
 @pytest.mark.parametrize("store", list(STORES))

@@ -37,9 +37,23 @@ def python_of(name: str) -> Path:
 
 def run_in(name: str, script: str, *arguments: str, seconds: float = 120) -> str:
     """Run a script of this folder in an environment; its standard output."""
-    command = [python_of(name), Path(__file__).with_name(script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    assert done.returncode == 0, done.stderr
+    return output(python_of(name), Path(__file__).with_name(script), *arguments, seconds=seconds)
+
+
+def output(
+    *command: str | Path, folder: Path | None = None, seconds: float = 300, **environment: str
+) -> str:
+    """Run a program, which must succeed; its standard output."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 

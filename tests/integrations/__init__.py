@@ -27,12 +27,15 @@ def pipeline(*before, **config):
     """A spaCy pipeline of the components `before` and the component `polyseme`.
 
     `doc.tensor` is contextual. There are no hooks: spaCy warns when it stores a document with
-    hooks.
+    hooks. With `inventories`, the last component is `polyseme_senses`.
     """
     nlp = spacy.blank("en")
     for name in before:
         nlp.add_pipe(name)
-    nlp.add_pipe("polyseme", config={"model": "tiny", **SETTINGS, **config})
+    if "inventories" in config:
+        nlp.add_pipe("polyseme_senses", config=config)
+    else:
+        nlp.add_pipe("polyseme", config={"model": "tiny", **SETTINGS, **config})
     return nlp
 
 

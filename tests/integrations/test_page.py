@@ -1,9 +1,7 @@
 """The blocks for spaCy, scikit-learn, … run unchanged and print the documented output."""
 
 import json
-import os
 import re
-import subprocess
 import sysconfig
 from contextlib import redirect_stdout
 from inspect import signature
@@ -16,7 +14,7 @@ import polyseme
 from polyseme.integrations.sklearn import ContextualVectorizer
 from polyseme.integrations.spacy import Contextualizer
 from tests.conftest import ROOT
-from tests.environments import python_of, run_in
+from tests.environments import output, python_of, run_in
 from tests.pages import section
 
 PAGE = "".join(
@@ -33,11 +31,11 @@ def test_the_blocks_in_one_session_print_the_documented_output(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     session = {}
     assert len(IN_PROCESS) == 4
-    for code, output in IN_PROCESS:
+    for code, expected in IN_PROCESS:
         printed = StringIO()
         with redirect_stdout(printed):
             exec(code, session)
-        assert printed.getvalue() == output != ""
+        assert printed.getvalue() == expected != ""
     for name in {
         *signature(Contextualizer).parameters,
         *signature(ContextualVectorizer).parameters,
@@ -52,21 +50,9 @@ def test_bertviz_draws_the_weights_of_its_recipe(tmp_path):
     call = "head_view(attention, sentence.words"
     assert call in BERTVIZ
     recipe = BERTVIZ.replace(call, f"page = {call}, html_action='return'")
-    done = subprocess.run(
-        [
-            python_of("bertviz"),
-            "-c",
-            f"import sys\nsys.path += {paths}\n{recipe}\nprint(page.data)",
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (view,) = json.loads(re.search(r"const params = (\{.*\});", done.stdout)[1])["attention"]
+    program = f"import sys\nsys.path += {paths}\n{recipe}\nprint(page.data)"
+    html = output(python_of("bertviz"), "-c", program, folder=tmp_path, PYTHONDONTWRITEBYTECODE="1")
+    (view,) = json.loads(re.search(r"const params = (\{.*\});", html)[1])["attention"]
     (sentence,) = polyseme.load().encode(["He sat on the bank of the river"])
     assert view["left_text"] == view["right_text"] == sentence.words
     assert np.array_equal(np.array(view["attn"], np.float32), sentence.attention)

@@ -12,7 +12,7 @@ from polyseme.errors import UnauthorisedError, UnknownModelError
 from polyseme.integrations import forget, open_encoder
 from polyseme.integrations.sklearn import ContextualVectorizer
 from tests.conftest import start
-from tests.integrations import SETTINGS
+from tests.integrations import pipeline
 
 pytestmark = pytest.mark.slow
 
@@ -37,18 +37,12 @@ def _no_local_model(deep, tmp_path, monkeypatch):  # noqa: ARG001 - replaces the
     monkeypatch.setenv("POLYSEME_API_KEY", KEY)
 
 
-def pipeline(address):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    nlp.add_pipe(
-        "polyseme",
-        config={"url": address, "most": 4, "attention": "heads", **SETTINGS},
-    )
-    return nlp
+def pipeline_of(address):
+    return pipeline("sentencizer", url=address, model=None, most=4, attention="heads")
 
 
 def test_a_document_encoded_by_a_service_has_the_arrays_of_the_model(deep, address):
-    docs = list(pipeline(address).pipe(TEXTS, n_process=2, batch_size=2))
+    docs = list(pipeline_of(address).pipe(TEXTS, n_process=2, batch_size=2))
     assert [doc.text for doc in docs] == TEXTS
     words = [token.text for token in docs[0]]
     chunks = [words[:4], words[4:8], words[8:]]
@@ -66,7 +60,7 @@ def test_sentence_vectors_are_those_of_the_model(deep, address):
 
 
 def test_the_key_is_stored_nowhere(address, tmp_path):
-    nlp = pipeline(address)
+    nlp = pipeline_of(address)
     doc = nlp(TEXTS[0])
     nlp.to_disk(tmp_path / "stored")
     (tmp_path / "doc").write_bytes(doc.to_bytes())
@@ -86,7 +80,7 @@ def test_errors_of_the_service_are_raised_as_local_exceptions(address, monkeypat
     monkeypatch.setenv("POLYSEME_API_KEY", "another")
     forget()
     with pytest.raises(UnauthorisedError):
-        pipeline(address)
+        pipeline_of(address)
 
 
 def test_each_process_opens_an_encoder_once(address):

@@ -7,8 +7,8 @@ from spacy.tokens import DocBin
 from polyseme.client.local import LocalModel
 from polyseme.errors import InvalidError
 from polyseme.integrations import forget
-from polyseme.integrations.spacy import _SENSES as NAME
 from polyseme.senses.inventory import load_inventory
+from tests.integrations import pipeline
 
 RIVER, MONEY = "He sat on the bank of the river.", "The bank lends money at high rates."
 TEXT = f"{RIVER} {MONEY} He raised interest."
@@ -29,17 +29,9 @@ def saved(bundled, tmp_path_factory):
     forget()
 
 
-def pipeline(saved, *before):
-    nlp = spacy.blank("en")
-    for name in before:
-        nlp.add_pipe(name)
-    nlp.add_pipe(NAME, config={"inventories": saved})
-    return nlp
-
-
 @pytest.mark.parametrize("before", [(), ("sentencizer",)])
 def test_each_occurrence_has_the_sense_of_its_sentence(bundled, saved, before):
-    doc = pipeline(saved, *before)(TEXT)
+    doc = pipeline(*before, inventories=saved)(TEXT)
     texts = [one.text for one in doc.sents] if before else [doc.text]
     expected = []
     for text in texts:
@@ -58,7 +50,7 @@ def test_each_occurrence_has_the_sense_of_its_sentence(bundled, saved, before):
 
 
 def test_a_stream_of_documents_is_tagged_in_batches(saved):
-    nlp = pipeline(saved, "sentencizer")
+    nlp = pipeline("sentencizer", inventories=saved)
     docs = list(nlp.pipe([TEXT, "", "no such word", MONEY], batch_size=3))
     assert [len(doc._.senses) for doc in docs] == [3, 0, 0, 1]
     assert docs[0]._.senses == nlp(TEXT)._.senses
@@ -66,7 +58,7 @@ def test_a_stream_of_documents_is_tagged_in_batches(saved):
 
 
 def test_a_saved_pipeline_has_its_inventories(saved, tmp_path):
-    nlp = pipeline(saved)
+    nlp = pipeline(inventories=saved)
     nlp.to_disk(tmp_path / "pipeline")
     doc = spacy.load(tmp_path / "pipeline")(TEXT)
     assert doc._.senses == nlp(TEXT)._.senses
@@ -77,4 +69,4 @@ def test_a_saved_pipeline_has_its_inventories(saved, tmp_path):
 def test_a_file_that_is_no_inventory_is_an_error(tmp_path):
     (tmp_path / "file").write_text("{}")
     with pytest.raises(InvalidError, match="not an inventory"):
-        pipeline([str(tmp_path / "file")])
+        pipeline(inventories=[str(tmp_path / "file")])

@@ -51,6 +51,8 @@ class Outcome:
     """counts of all shards, also of earlier runs"""
     errors: Counter[str] = field(default_factory=Counter)
     """number of rows with an error by code"""
+    without_values: set[str] = field(default_factory=set)
+    """the columns to copy that are null in all rows"""
     shards: int = 0
     bytes: int = 0
     """size of the shards so far"""
@@ -83,7 +85,7 @@ def run(
     ModelFolderError if a worker finds the model damaged; the next run of the same job writes only
     the missing shards.
     """
-    outcome = Outcome()
+    outcome = Outcome(without_values={*job.encoder.keep})
     paths: list[Path] = []
     schema = pa.schema(list(job.copy_schema)[1 + job.has_files :])
 
@@ -94,6 +96,12 @@ def run(
     def missing_shards() -> Iterator[Shard]:
         finished = finished_shards(job.out)
         for shard in split_shards(groups, job.encoder.column, schema, job.shard_rows):
+            outcome.without_values -= {
+                name
+                for part in shard.parts
+                for name, column in zip(schema.names, part.columns, strict=True)
+                if column.null_count < len(column)
+            }
             paths.append(job.shard_path(shard.index))
             if paths[-1] in finished:
                 outcome.existing += 1

@@ -18,7 +18,7 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.sense_files import open_inventory
-from polyseme.errors import counted
+from polyseme.errors import counted, listed
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.schema import EncodeOptions
@@ -200,6 +200,9 @@ def bulk(
     )
     if totals.failed:
         echo(_described_errors(outcome, folder, options["on_error"]), err=True)
+    if totals.rows and outcome.without_values:
+        missing = listed(sorted(outcome.without_values))
+        echo(f"polyseme: no row has a value of the --keep {missing}.", err=True)
     if encoder.words and not totals.tokens:
         echo("polyseme: no token of the texts is one of the --words.", err=True)
     sentences, tokens = (
