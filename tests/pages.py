@@ -1,5 +1,6 @@
-"""Sections of the documentation, and arithmetic in it and on the page."""
+"""Sections of the documentation, its responses, and arithmetic in it and on the page."""
 
+import json
 import math
 import re
 
@@ -22,3 +23,15 @@ def value_of(text: str) -> float:
     text = re.sub(r"√([\d.]+)", r"math.sqrt(\1)", text)
     text = re.sub(r"e\^(\([^)]*\)|[\d.]+)", r"math.exp(\1)", text)
     return eval(f"({text})", {"math": math})
+
+
+def require_fragments(documented: str, response: str) -> None:
+    """Require that each part of a documented response between ellipses is in it, in this order."""
+    pieces = re.split(r'("[^"]*")', documented)  # white space stays in strings only
+    dense = "".join(p if p.startswith('"') else re.sub(r"\s+", "", p) for p in pieces)
+    compact = json.dumps(json.loads(response), separators=(",", ":"), ensure_ascii=False)
+    end = 0
+    for part in filter(None, dense.split("…")):
+        start = compact.find(part, end)
+        assert start >= 0, f"not in the response, or not in this order: {part}"
+        end = start + len(part)

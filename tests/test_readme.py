@@ -1,6 +1,5 @@
 """README: its commands run, and its requests get the documented responses."""
 
-import json
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ import httpx
 import pytest
 
 from tests.conftest import ROOT, free_port, output_of
+from tests.pages import require_fragments
 
 README = (ROOT / "README.md").read_text()
 REQUESTS = re.findall(r"```sh\n(curl .*?)```\n\n```json\n(.*?)```", README, re.DOTALL)
@@ -55,23 +55,11 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
             process.wait(30)
 
 
-def fragments(block: str) -> list[str]:
-    """The parts of a documented response between ellipses, with white space only in strings."""
-    pieces = re.split(r'("[^"]*")', block)
-    dense = "".join(p if p.startswith('"') else re.sub(r"\s+", "", p) for p in pieces)
-    return [part for part in dense.split("…") if part]
-
-
 @pytest.mark.parametrize(("command", "response"), REQUESTS)
 def test_the_request_gets_the_documented_response(port: int, command: str, response: str) -> None:
     assert "localhost:8000" in command
     sent = output_of("sh", "-c", command.replace("localhost:8000", f"localhost:{port}"))
-    compact = json.dumps(json.loads(sent), separators=(",", ":"), ensure_ascii=False)
-    place = 0
-    for fragment in fragments(response):
-        found = compact.find(fragment, place)
-        assert found >= place, f"not in the response, or not in this order: {fragment}"
-        place = found + len(fragment)
+    require_fragments(response, sent)
 
 
 def test_the_programs_print_the_documented_output() -> None:

@@ -18,7 +18,6 @@ from polyseme.cli.senses import _picture
 from polyseme.operations.compare import WordForms
 from polyseme.senses.inventory import load_inventory
 from polyseme.tokenizer import words_of
-from tests.bulk.test_sources import conllu
 from tests.cli.conftest import run
 from tests.operations.calls import senses_in
 from tests.senses.test_find import MONEY, RIVER
@@ -207,7 +206,12 @@ def test_a_column_of_lemmas_gives_the_forms_of_a_word(tmp_path, name):
     ]
     match file.suffix:
         case ".conllu":
-            file.write_text(conllu(*LEMMATIZED))
+            lines = (
+                f"{i}\t{word}\t{lemma}" + "\t_" * 7 + "\n" * (1 + (i == len(pairs)))
+                for pairs in LEMMATIZED
+                for i, (word, lemma) in enumerate(pairs, 1)
+            )
+            file.write_text("".join(lines))
         case ".parquet":
             pq.write_table(pa.Table.from_pylist(rows), file)
         case _:

@@ -9,8 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.environments import python_of
-from tests.pages import section
-from tests.test_readme import require_fragments
+from tests.pages import require_fragments, section
 
 PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
 CLIENTS = {
