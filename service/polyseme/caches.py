@@ -58,10 +58,10 @@ class Recent(dict[str, _Value]):
                 caches = [(each, cache) for each in Recent._caches if (cache := each()) is not None]
                 Recent._caches[:] = [each for each, _ in caches]
                 for _, cache in caches:
-                    cache.age()
+                    cache.rotate()
         return value
 
-    def age(self) -> None:
+    def rotate(self) -> None:
         """Make the values the older ones, and forget those that were older before."""
         self._older = dict(self)
         self.clear()

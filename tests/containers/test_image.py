@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.conftest import free_port
-from tests.containers.engine import NEEDS_AN_ENGINE
+from tests.containers.conftest import NEEDS_AN_ENGINE
 from tests.http.service import until
 
 NAME = f"polyseme-test-{os.getpid()}"

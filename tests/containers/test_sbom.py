@@ -9,7 +9,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from polyseme import __version__
-from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
+from tests.containers.conftest import NEEDS_AN_ENGINE, ROOT, Podman
 
 INSTALLED = """
 import importlib.metadata as metadata

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.conftest import free_port
-from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
+from tests.containers.conftest import NEEDS_AN_ENGINE, ROOT, Podman
 from tests.http.conftest import expect_problem
 from tests.http.proxy import configured
 

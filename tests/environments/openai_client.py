@@ -40,7 +40,7 @@ async def asynchronous():
 
 
 def over_the_rate():
-    for _ in repeat(None, 100):
+    for _ in repeat(None, 1000):
         create(input="end")
 
 

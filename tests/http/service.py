@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
@@ -299,74 +300,66 @@ class Caller:
             return True
 
 
-class LoadClient(threading.Thread):
-    """Sends requests one by one, on a keep-alive connection or on a new one for each request."""
+class Load:
+    """Clients that send requests one by one; the first `kept` of them use keep-alive connections.
 
-    def __init__(self, service: Service, *, kept: bool) -> None:
-        super().__init__(daemon=True)
+    The others open a new connection for each request.
+    """
+
+    def __init__(self, service: Service, kept: int, clients: int) -> None:
         self.service, self.kept = service, kept
         self.stopping = threading.Event()
-        self.answered = self.refused = 0
+        self.counts = [0] * clients
+        self.accepted = set(range(clients))
+        """the clients whose connections the service has always accepted"""
         self.bodies: set[bytes] = set()
         self.lost: list[tuple[int, str]] = []
         """the client's port and the reason, for each request without its response"""
 
-    def run(self) -> None:
-        while not self.stopping.is_set():
-            try:
-                caller = Caller(self.service)
-            except ConnectionError:
-                self.refused += 1
-                self.stopping.wait(0.01)
-            else:
-                with caller:
-                    self.use(caller)
-
-    def use(self, caller: Caller) -> None:
-        """Send requests until the connection or the test ends."""
-        port = caller.socket.getsockname()[1]
-        try:
-            while not self.stopping.is_set():
-                status, headers, body = caller.ask(posted(SHORT))
-                self.answered += 1
-                self.bodies.add(body if status == 200 else str(status).encode())
-                if not self.kept or headers.get("connection") == "close":
-                    return
-        except (OSError, h11.RemoteProtocolError) as error:
-            self.lost.append((port, repr(error)))
-
-
-class Load:
-    """The clients of `load`."""
-
-    def __init__(self, clients: list[LoadClient]) -> None:
-        self.clients = clients
-
     @property
     def answered(self) -> int:
-        return sum(one.answered for one in self.clients)
-
-    @property
-    def lost(self) -> list[tuple[int, str]]:
-        return [lost for one in self.clients for lost in one.lost]
+        return sum(self.counts)
 
     def go_on(self, number: int = 50) -> None:
         """Wait for a number of further responses."""
         before = self.answered
         until(lambda: self.answered >= before + number)
 
+    def run(self, client: int) -> None:
+        """Send the requests of a client."""
+        while not self.stopping.is_set():
+            try:
+                caller = Caller(self.service)
+            except ConnectionError:
+                self.accepted.discard(client)
+                self.stopping.wait(0.01)
+                continue
+            with caller:
+                port = caller.socket.getsockname()[1]
+                try:
+                    self.use(caller, client)
+                except (OSError, h11.RemoteProtocolError) as error:
+                    self.lost.append((port, repr(error)))
+
+    def use(self, caller: Caller, client: int) -> None:
+        """Send requests until the connection or the test ends."""
+        while not self.stopping.is_set():
+            status, headers, body = caller.ask(posted(SHORT))
+            self.counts[client] += 1
+            self.bodies.add(body if status == 200 else str(status).encode())
+            if client >= self.kept or headers.get("connection") == "close":
+                return
+
 
 @contextmanager
 def load(service: Service, kept: int = 6, new: int = 3) -> Iterator[Load]:
     """Send requests from several clients while the block runs; check that all bodies are equal."""
-    clients = [LoadClient(service, kept=number < kept) for number in range(kept + new)]
-    for one in clients:
-        one.start()
-    try:
-        yield Load(clients)
-    finally:
-        for one in clients:
-            one.stopping.set()
-        for one in clients:
-            one.join(WAIT)
-    assert len(set().union(*(one.bodies for one in clients))) == 1
+    clients = Load(service, kept, kept + new)
+    with ThreadPoolExecutor(kept + new) as pool:
+        ended = pool.map(clients.run, range(kept + new))
+        try:
+            yield clients
+        finally:
+            clients.stopping.set()
+        list(ended)  # raises what a client raised
+    assert len(clients.bodies) == 1

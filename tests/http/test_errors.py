@@ -1,6 +1,7 @@
 """The errors of the API and its limits."""
 
 import json
+import re
 
 import httpx
 import pytest
@@ -50,8 +51,11 @@ def test_a_query_beside_a_json_body_is_a_422(client: httpx.Client, path: str) ->
 
 
 def test_an_unknown_model_is_a_404(client: httpx.Client) -> None:
-    for path in ("/v1/encode", "/v1/compare"):
-        answer = client.post(path, json={**BODIES[path], "model": SECRET})
+    for path in ("/v1/encode", "/v1/compare", "/v1/senses/apply"):
+        body = {**BODIES[path], "model": SECRET}
+        if inventory := body.get("inventory"):
+            body = {"inventory": {**inventory, "model": SECRET}, "texts": ["a"]}
+        answer = client.post(path, json=body)
         detail = expect_problem(answer, 404, "unknown_model")["detail"]
         assert detail == f"There is no model of this name. Available: {', '.join(BUNDLED_NAMES)}."
     expect_problem(client.get(f"/v1/models/{SECRET}"), 404, "unknown_model")
@@ -120,6 +124,12 @@ BAD_FIELDS = [
     ("/v1/senses", {"texts": ["a"]}, [""]),
     ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
     ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
+    ("/v1/embeddings", {}, ["/input"]),
+    *(("/v1/embeddings", {"input": one}, ["/input"]) for one in ([1, 2, 3], [[1, 2], [3]], 5)),
+    ("/v1/embeddings", {"input": ["bank", ["end"]]}, ["/input/1"]),
+    ("/v1/embeddings", {"input": "bank", "dimensions": 301}, ["/dimensions"]),
+    ("/v1/embeddings", {"input": [["bank", 5]]}, ["/input/0/1"]),
+    ("/v1/embeddings", {"input": "bank", "not a name": 1}, [""]),
     ("/v1/trace", {"embeddings": [[1.0]]}, [""]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [["x"] * 100_000]}, ["/embeddings/0/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
@@ -132,6 +142,13 @@ def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
     document = expect_problem(answer, 422, "invalid")
     assert [one["pointer"] for one in document["errors"]] == expected
     assert all(error["message"] for error in document["errors"])
+    if path == "/v1/embeddings":
+        error, parameter = document["error"], re.sub(r"/(\d+)", r"[\1]", expected[0])[1:]
+        assert (error["type"], error["param"]) == ("invalid_request_error", parameter or None)
+        assert document["errors"][0]["message"] in error["message"]
+        # For token IDs, the message says what to send instead.
+        has_tokens = parameter == "input" and "input" in body
+        assert ("check_embedding_ctx_length=False" in error["message"]) == has_tokens
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Expensive requests get documented responses within the memory that a worker may use."""
 
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -12,6 +14,7 @@ import orjson
 import pytest
 
 from polyseme.models.writer import write_model
+from tests.conftest import ROOT
 from tests.http.expensive import EXPENSIVE, LARGEST, NDJSON, Expensive
 from tests.http.service import Service, memory, peak, running
 
@@ -103,3 +106,20 @@ def test_a_further_worker_costs_at_most_35_mb_with_400_000_words(tmp_path) -> No
         found = service.every_worker(lambda: service.ask("POST", "/v1/encode", body)[0])
         assert found == [200, 200]
         assert max(memory(w, "Private_Dirty") for w in service.workers()) < 35 << 20
+
+
+@pytest.mark.faults
+def test_the_attack_ends_no_worker_and_gets_documented_responses() -> None:
+    done = subprocess.run(
+        [sys.executable, "benchmarks/attack.py", "--bounded"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    results = list(map(orjson.loads, done.stdout.splitlines()))
+    assert len({one["path"] for one in results}) == 7
+    assert {one["status"] for one in results} <= {200, 413, 422, 503}
+    # Memory depends on the machine; this bound is far from what a missing limit causes.
+    assert max(one["response_mb"] for one in results if one["status"] != 200) < 1
+    assert max(one["peak_mb"] for one in results) < 400

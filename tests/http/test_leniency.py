@@ -1,16 +1,41 @@
-"""What clients send beside the values: nulls, parameters of media types, marks of encodings."""
+"""Documented results, and what clients send beside the values: nulls, media types, encodings."""
 
 import json
 from codecs import BOM_UTF8
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 
+from polyseme.operations.compare import MappedComparison
+from polyseme.operations.neighbors import Neighbors
+from polyseme.operations.trace import Trace
+from polyseme.senses.find import MappedSenses
+from polyseme.senses.inventory import AppliedSenses
 from tests.http.bodies import BODIES, SCHEMAS, TENSOR
 from tests.http.conftest import expect_problem
 
 INFER = "/v2/models/wiki-en/infer"
 NDJSON = "application/x-ndjson"
+
+
+RESULTS = {
+    "/v1/compare": MappedComparison,
+    "/v1/neighbors": Neighbors,
+    "/v1/trace": Trace,
+    "/v1/senses": MappedSenses,
+    "/v1/senses/apply": AppliedSenses,
+}
+
+
+@pytest.mark.parametrize("path", RESULTS)
+def test_a_response_has_the_documented_form(client, path) -> None:
+    answer = client.post(path, json=BODIES[path])
+    assert answer.status_code == 200, answer.text
+    TypeAdapter(RESULTS[path]).validate_python(answer.json())
+    for field in {"map", "inventory"} & RESULTS[path].__annotations__.keys():
+        asked = client.post(path, json={**BODIES[path], field: True}).json()
+        assert asked[field] and not answer.json().get(field)
 
 
 TEXTS = ["a river bank", "the money of the bank"]

@@ -67,8 +67,7 @@ def test_each_request_has_one_line_with_its_details(client: httpx.Client) -> Non
     encode, missing = log()
     moment = datetime.fromisoformat(encode.pop("time"))
     assert moment.utcoffset() == timedelta(0)
-    assert encode.pop("ms") > 0
-    assert 0 < encode.pop("work_ms") < 10
+    assert 0 < encode.pop("work_ms") <= encode.pop("ms")
     assert encode.pop("pid") == os.getpid()
     facts = {"level": "info", "message": "request", "event": "request", "request_id": "mine"}
     facts |= {"route": "/v1/encode", "method": "POST", "status": 200, "bytes": len(sent.content)}

@@ -74,14 +74,13 @@ def test_base64_is_the_same_numbers_and_usage_counts_all_tokens(tiny):
 def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny):
     texts = ["river bank", "qzx", "", " \n"]
     document = expect_problem(tiny.post(PATH, json={"input": texts}), 422, "unknown_word")
-    assert document["errors"] == [
-        {"pointer": "/input/1", "message": "no word is in the vocabulary"},
-        {"pointer": "/input/2", "message": "the text has no words"},
-        {"pointer": "/input/3", "message": "the text has no words"},
-    ]
+    assert [one["pointer"] for one in document["errors"]] == ["/input/1", "/input/2", "/input/3"]
     assert document["error"]["message"].startswith(
         "`input[1]`: no word is in the vocabulary. There are 2 more errors."
     )
+    cut_to_zero = {"input": ["bank", "Apple"], "dimensions": 1}
+    document = expect_problem(tiny.post(PATH, json=cut_to_zero), 422, "invalid")
+    assert [one["pointer"] for one in document["errors"]] == ["/input/1"]
 
 
 def test_settings_are_the_defaults_of_wordless_and_of_long_texts(make_client):
@@ -104,30 +103,6 @@ def test_the_model_is_chosen_by_name_and_an_unknown_one_is_a_404(tiny):
     for name in ("text-embedding-3-small", "", "../tiny"):
         answer = tiny.post(PATH, json={"input": "bank", "model": name})
         assert "/v1/models" in expect_problem(answer, 404, "unknown_model")["error"]["message"]
-
-
-TOKENS = ([1, 2, 3], [[1, 2], [3]], 5)
-BAD_FIELDS = [
-    ({}, "/input", "input"),
-    *(({"input": tokens}, "/input", "input") for tokens in TOKENS),
-    ({"input": ["bank", ["end"]]}, "/input/1", "input[1]"),
-    ({"input": ["bank", "Apple"], "dimensions": 1}, "/input/1", "input[1]"),  # a zero vector
-    ({"input": "bank", "dimensions": 6}, "/dimensions", "dimensions"),
-    ({"input": [["bank", 5]]}, "/input/0/1", "input[0][1]"),
-    ({"input": "bank", "not a name": 1}, "", None),
-]
-
-
-@pytest.mark.parametrize(("body", "pointer", "parameter"), BAD_FIELDS)
-def test_a_wrong_field_is_a_422_that_points_at_it_in_both_shapes(tiny, body, pointer, parameter):
-    document = expect_problem(tiny.post(PATH, json=body), 422, "invalid")
-    assert [one["pointer"] for one in document["errors"]] == [pointer]
-    error = document["error"]
-    assert (error["type"], error["param"]) == ("invalid_request_error", parameter)
-    assert document["errors"][0]["message"] in error["message"]
-    # For token IDs, the message says what to send instead.
-    has_tokens = body.get("input") in TOKENS
-    assert ("check_embedding_ctx_length=False" in error["message"]) == has_tokens
 
 
 def expect_both(answer, status, code, openai_code, openai_type="invalid_request_error"):

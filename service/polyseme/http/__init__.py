@@ -31,17 +31,17 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     app = Flask("polyseme", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     app.url_map.merge_slashes = False
-    auth, rate_limits = admission.ApiKeyAuth(settings), admission.RateLimits(settings)
-    service = routes.Service(settings, registry, settings.limits(), auth, rate_limits)
-    app.extensions["polyseme"] = service
-    registry.load()
-    service.log_problems()
-    # Requests pass these in this order, responses in reverse order.
     tracer = None
     if settings.otlp_endpoint:
         from polyseme.http.tracing import Tracer
 
-        tracer = app.extensions["polyseme-tracer"] = Tracer(settings.otlp_endpoint)
+        tracer = Tracer(settings.otlp_endpoint)
+    auth, rate_limits = admission.ApiKeyAuth(settings), admission.RateLimits(settings)
+    service = routes.Service(settings, registry, settings.limits(), auth, rate_limits, tracer)
+    app.extensions["polyseme"] = service
+    registry.load()
+    service.log_problems()
+    # Requests pass these in this order, responses in reverse order.
     middleware.init_app(app, settings, tracer)
     errors.init_app(app)
     if settings.cors_origins:

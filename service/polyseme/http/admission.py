@@ -15,7 +15,6 @@ import math
 import select
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from threading import Condition
 from typing import Any
@@ -302,7 +301,8 @@ class RequestBudget(Budget):
                 self._context.aborted = True
                 raise AbortedError
         if self.is_received and used > self._max_work * _LONG:
-            self.charge(used)
+            if error := self.charge(used):
+                raise error
             self.take_permit()
 
     def reserve(self, size: int) -> None:
@@ -336,8 +336,7 @@ class RequestBudget(Budget):
         if self._room:
             self._capacity.give_back(room=self._room)
             self._room = 0
-        with suppress(RateLimitedError):  # the next request gets it
-            self.charge(used)
+        self.charge(used)
         if used > self._max_work * _LONG and _malloc_trim:
             _malloc_trim(0)
 
@@ -347,16 +346,16 @@ class RequestBudget(Budget):
             self._capacity.take_permit(self._deadline, is_admitted=is_admitted)
             self._has_permit = True
 
-    def charge(self, used: float) -> None:
-        """Charge processor time to the caller; raise RateLimitedError if it exceeds a rate.
+    def charge(self, used: float) -> RateLimitedError | None:
+        """Charge processor time to the caller; return an error if it exceeds a rate.
 
         `used` is the time of the request until now, in seconds.
         """
-        if self._rates.counts_work:
-            new, self._charged = used - self._charged, used
-            milliseconds = math.ceil(new * 1000)
-            if error := self._rates.hit(caller_name(self._context), _WORK_SCOPE, milliseconds):
-                raise error
+        if not self._rates.counts_work:
+            return None
+        new, self._charged = used - self._charged, used
+        milliseconds = math.ceil(new * 1000)
+        return self._rates.hit(caller_name(self._context), _WORK_SCOPE, milliseconds)
 
 
 def init_app(app: Flask, settings: Settings, auth: ApiKeyAuth, rates: RateLimits) -> None:
@@ -374,7 +373,8 @@ def init_app(app: Flask, settings: Settings, auth: ApiKeyAuth, rates: RateLimits
             socket = environ.get("gunicorn.socket")
             budget = context.budget = RequestBudget(context, settings, capacity, rates, socket)
             set_budget(budget)
-            budget.charge(0.0)
+            if error := budget.charge(0.0):
+                raise error
             budget.check()
 
 

@@ -64,11 +64,14 @@ DURATION = _histogram(
 STAGE = _histogram(
     "stage_duration_seconds", "Time of a stage of a request.", "stage", _STAGE_BUCKETS
 )
-TOKENS = _counter("tokens_total", "Tokens in requests.", "model")
-UNKNOWN = _counter("unknown_words_total", "Tokens without a vector.", "model")
-FALLBACKS = _counter("case_fallbacks_total", "Tokens found in another case.", "model")
-SUBWORD = _counter("subword_words_total", "Tokens composed of subwords.", "model")
-TRUNCATED = _counter("truncated_words_total", "Words removed by truncation.", "model")
+TOKENS = {
+    "tokens": _counter("tokens_total", "Tokens in requests.", "model"),
+    "oov": _counter("unknown_words_total", "Tokens without a vector.", "model"),
+    "case_fallbacks": _counter("case_fallbacks_total", "Tokens found in another case.", "model"),
+    "subword": _counter("subword_words_total", "Tokens composed of subwords.", "model"),
+    "truncated": _counter("truncated_words_total", "Words removed by truncation.", "model"),
+}
+"""The counters of tokens, by the attributes of `TokenCounts`."""
 BYTES = _counter("answer_bytes_total", "Bytes of responses, without headers.", "route")
 REFUSED = _counter(
     "refused_total", "Requests rejected before they reach the application.", "reason"
@@ -176,9 +179,9 @@ error_counter = cache(ERRORS.labels)
 
 
 @cache
-def model_counters(model: str) -> tuple[Counter, ...]:
-    """Return the counters of a model: tokens, and those unknown, in another case, and so on."""
-    return tuple(c.labels(model) for c in (TOKENS, UNKNOWN, FALLBACKS, SUBWORD, TRUNCATED))
+def model_counters(model: str) -> dict[str, Counter]:
+    """Return the counters of the tokens of a model, by the attributes of `TokenCounts`."""
+    return {name: counter.labels(model) for name, counter in TOKENS.items()}
 
 
 def _error_codes(error: type[PolysemeError]) -> set[str]:

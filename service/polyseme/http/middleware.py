@@ -204,17 +204,9 @@ def observe(context: RequestContext) -> None:
         metrics.error_counter(context.code).inc()
     for stage, (_start, _end, seconds) in context.stages.items():
         metrics.stage_histogram(stage).observe(seconds)
-    counts = context.counts
-    if counts and context.model:
-        tokens, unknown, fallbacks, subword, truncated = metrics.model_counters(context.model)
-        tokens.inc(counts.tokens)
-        for counter, count in (
-            (unknown, counts.oov),
-            (fallbacks, counts.case_fallbacks),
-            (subword, counts.subword),
-            (truncated, counts.truncated),
-        ):
-            if count:
+    if context.counts and context.model:
+        for name, counter in metrics.model_counters(context.model).items():
+            if count := getattr(context.counts, name):
                 counter.inc(count)
     if context.aborted:
         metrics.ABORTED.labels("client_gone").inc()

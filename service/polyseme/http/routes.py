@@ -37,6 +37,7 @@ from polyseme.operations.encode import (
     TokenCounts,
     encode_each,
     encode_sentences,
+    record_token_counts,
     tokenize,
 )
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
@@ -99,6 +100,8 @@ class Service:
     limits: Limits
     auth: ApiKeyAuth
     rate_limits: RateLimits
+    tracer: Any = None
+    """sends the traces, if the service has a collector"""
     _draining: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
     """one byte of memory shared by the master and its workers"""
 
@@ -179,7 +182,7 @@ def encode() -> Response:
             number_bytes=MAX_VALUE_BYTES["npz" if media == NPZ else body.encoding],
             streamed=media == NDJSON,
         )
-        counts = context.counts = TokenCounts(sentences)
+        counts = record_token_counts(sentences)
     if media == NDJSON:
         return Response(_stream(model, sentences, body, context, counts), content_type=NDJSON)
     encoded = encode_sentences(model, sentences, body)

@@ -178,14 +178,14 @@ def post_worker_init(worker: Any) -> None:
     # With 5 ms, the default, a thread that reads a long body waits that long for each other thread
     # at every read, and other requests wait for the thread.
     sys.setswitchinterval(0.001)
-    if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
+    if tracer := _service(worker).tracer:
         tracer.start()
     _release_signals()
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
     """Send the remaining traces."""
-    if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
+    if tracer := _service(worker).tracer:
         tracer.close()
 
 
