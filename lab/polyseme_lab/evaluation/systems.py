@@ -147,32 +147,33 @@ def _closed_form(model: Model) -> tuple[Reader]:
     return (reader,)
 
 
-def _random(model: Model) -> tuple[Reader, ...]:
-    """Return readers with random projections of the same shapes; other parts are unchanged.
+def random_layers(layers: Iterable[Layer], d: int, seed: int) -> list[Layer]:
+    """Return layers with random projections of the same shapes; other parts are unchanged.
 
     Weights are normal with variance 1 / rows, which preserves the mean square of the entries on
     average; there are no biases. The output projection is random only if the layer has one.
     """
-    d, readers = model.manifest.dimension, []
-    for seed in SEEDS:
-        rng = np.random.default_rng(seed)
+    rng, made = np.random.default_rng(seed), []
 
-        def drawn(projection: Projection, rng: np.random.Generator = rng) -> Projection:
-            shape = (d, d) if projection.weight is None else projection.weight.shape
-            numbers = rng.standard_normal(shape) / shape[0] ** 0.5
-            return Projection(numbers.astype(np.float32))
+    def drawn(projection: Projection) -> Projection:
+        shape = (d, d) if projection.weight is None else projection.weight.shape
+        numbers = rng.standard_normal(shape) / shape[0] ** 0.5
+        return Projection(numbers.astype(np.float32))
 
-        layers = []
-        for layer in model.layers:
-            parts: dict[str, Any] = {n: drawn(getattr(layer, n)) for n in ("query", "key", "value")}
-            if layer.output.weight is not None:
-                parts["output"] = drawn(layer.output)
-            if (network := layer.feed_forward) is not None:
-                inner, outer = drawn(network.inner), drawn(network.outer)
-                parts["feed_forward"] = FeedForward(inner, outer, network.activation)
-            layers.append(replace(layer, **parts))
-        readers.append(stack_reader(layers))
-    return tuple(readers)
+    for layer in layers:
+        parts: dict[str, Any] = {n: drawn(getattr(layer, n)) for n in ("query", "key", "value")}
+        if layer.output.weight is not None:
+            parts["output"] = drawn(layer.output)
+        if (network := layer.feed_forward) is not None:
+            inner, outer = drawn(network.inner), drawn(network.outer)
+            parts["feed_forward"] = FeedForward(inner, outer, network.activation)
+        made.append(replace(layer, **parts))
+    return made
+
+
+def _random(model: Model) -> tuple[Reader, ...]:
+    d = model.manifest.dimension
+    return tuple(stack_reader(random_layers(model.layers, d, seed)) for seed in SEEDS)
 
 
 _SYSTEMS: dict[str, tuple[str, Callable[[Any], tuple[Reader, ...]]]] = {

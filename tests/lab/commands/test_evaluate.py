@@ -1,4 +1,4 @@
-"""`polyseme evaluate` on tiny sets, and on the real ones if present."""
+"""`polyseme evaluate` on tiny sets."""
 
 import json
 
@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
 from polyseme_lab.evaluation.systems import NAMES
-from tests.cli.conftest import run_process, without
+from tests.cli.conftest import models_dir, polyseme, run_process, without
 from tests.lab.evaluation.sets import COARSE, WIC, archived, unpacked
 
+__all__ = ["models_dir", "polyseme"]
 pytestmark = pytest.mark.slow
 
 

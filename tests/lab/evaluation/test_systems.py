@@ -8,7 +8,14 @@ import pytest
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.importing.weights import in_closed_form
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
-from polyseme_lab.evaluation.systems import NAMES, SEEDS, knows, systems, tabulate
+from polyseme_lab.evaluation.systems import (
+    NAMES,
+    SEEDS,
+    knows,
+    random_layers,
+    systems,
+    tabulate,
+)
 from tests.tiny import SUBWORDS, VECTORS, deep_model, full_layer, tiny_model
 from tests.tokenizer.vocabularies import resolve_all
 
@@ -87,15 +94,17 @@ def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
         assert vectors_of(model, "model", asked).tobytes() != expected.tobytes()
 
 
-def test_random_projections_change_nothing_else(tmp_path):
-    layers = [full_layer(11), full_layer(12, norm="after")]  # the random systems use seeds 1, 2, 3
-    deep = deep_model(tmp_path, layers=layers)
-    readers = systems(deep, ["random"])["random"].readers
-    assert len(readers) == len(SEEDS) == 3
-    first, second = (vectors_of(deep, "random", number=n) for n in (0, 1))
-    assert first.tobytes() == vectors_of(deep, "random").tobytes()
+def test_random_projections_are_those_of_three_seeds(tmp_path):
+    deep = deep_model(tmp_path)
+    assert len(systems(deep, ["random"])["random"].readers) == len(SEEDS) == 3
+    first, again, second = (vectors_of(deep, "random", number=n) for n in (0, 0, 1))
+    assert first.tobytes() == again.tobytes()
     assert not np.allclose(first, second)
-    for layer, own in zip(layers_of(readers[0]), deep.layers, strict=True):
+
+
+def test_random_projections_change_nothing_else():
+    layers = [full_layer(11), full_layer(12, norm="after")]
+    for layer, own in zip(random_layers(layers, 5, seed=1), layers, strict=True):
         network, whole = layer.feed_forward, own.feed_forward
         parts = [(getattr(layer, n), getattr(own, n)) for n in ("query", "key", "value", "output")]
         parts += [(network.inner, whole.inner), (network.outer, whole.outer)]
@@ -108,22 +117,13 @@ def test_random_projections_change_nothing_else(tmp_path):
         assert replace(layer, **{name: getattr(own, name) for name in replaced}) == own
 
 
-def layers_of(reader):
-    """The layers in the closure of a reader."""
-    return next(cell.cell_contents for cell in reader.__closure__)
-
-
-def test_random_projections_keep_the_mean_square(tmp_path):
-    plain = tiny_model(tmp_path, layers=[Layer()])
-    (layer,) = layers_of(systems(plain, ["random"])["random"].readers[0])
+def test_random_projections_keep_the_mean_square():
+    plain, wide = random_layers([Layer(), full_layer(d=307, heads=1, k=11, v=503)], 307, seed=1)
     # Missing projections are replaced, except the output.
-    assert layer.query.weight.shape == layer.key.weight.shape == layer.value.weight.shape == (5, 5)
-    assert layer.output.weight is None
-    wide, row = full_layer(d=307, heads=1, k=11, v=503), np.zeros((1, 307), np.float32)
-    made = {"words": ["w"], "vectors": row, "layers": [wide], "word_bias": row[0, :1]}
-    model = tiny_model(tmp_path / "wide", **made)
-    (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
-    for projection in (layer.query, layer.key, layer.value, layer.output, layer.feed_forward.inner):
+    assert plain.query.weight.shape == plain.key.weight.shape == plain.value.weight.shape
+    assert plain.value.weight.shape == (307, 307)
+    assert plain.output.weight is None
+    for projection in (wide.query, wide.key, wide.value, wide.output, wide.feed_forward.inner):
         weight = projection.weight * len(projection.weight) ** 0.5
         assert weight.std() == pytest.approx(1, abs=0.05)
         assert abs(weight.mean()) < 0.05

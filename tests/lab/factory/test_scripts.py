@@ -40,20 +40,17 @@ RECIPE = {"steps": 3, "groups": 4, "mix": 0.5, "pseudo_words": 2, "window": 5}
 RECIPE |= {"tune_embeddings": True, "held_out": 0.0, "interpolate": 0.5}
 
 
-def script(name, *options):
-    command = [sys.executable, ROOT / "lab" / "factory" / name, *map(str, options)]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def build(folder, name, *options):
+    """Run `build_wiki_en.py` on a small corpus; return the folder of the model."""
     corpus = folder / "corpus"
     corpus.mkdir(exist_ok=True)
     text = "\n".join([*(LINES[i % 2] for i in range(400)), LINES[2]]) + "\n"
     (corpus / "text.txt.zst").write_bytes(zstandard.compress(text.encode()))
-    options = ("--work", folder / f"work-{name}", "--output", folder / name, *options)
-    script("build_wiki_en.py", "--corpus", corpus, *options)
+    command = [sys.executable, ROOT / "lab" / "factory" / "build_wiki_en.py", "--corpus", corpus]
+    command += ["--work", folder / f"work-{name}", "--output", folder / name, *options]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return folder / name
 
 
