@@ -22,7 +22,7 @@ ELISIONS = ("l'", "qu'", "dell'", "d'", "homme", "il", "arte", "Artagnan", "avan
 
 def token_texts(text, *known, case="auto"):
     """The texts of the tokens, `[text]` if it is unknown, with and without a cache."""
-    vocabulary = Vocabulary.of("".join(f"{word}\n" for word in dict.fromkeys(known)).encode())
+    vocabulary = Vocabulary("".join(f"{word}\n" for word in dict.fromkeys(known)).encode())
     tokens = tokenize(text, vocabulary, case)
     assert Tokenizer(vocabulary).tokens(text, case) == tokens
     assert all(text[token.start : token.end] == token.text for token in tokens)
@@ -113,7 +113,7 @@ def test_without_elisions_the_pieces_are_those_of_the_finest_split():
 @PROPERTY
 @given(texts, st.sampled_from(["auto", "exact", "lower"]))
 def test_entries_of_one_word_do_not_join_words(text, case):
-    vocabulary = Vocabulary.of(b"the\nbank\na\nn't\n3\n")
+    vocabulary = Vocabulary(b"the\nbank\na\nn't\n3\n")
     tokens = tokenize(text, vocabulary, case)
     spans = list(word_spans(text))
     assert {start for start, _ in spans} <= {token.start for token in tokens}

@@ -34,7 +34,7 @@ def model(tmp_path):
 @PROPERTY
 @given(st.text("aApPlLeE bn'’.-,:3@_/hwt\n", max_size=60))
 def test_a_text_is_tokenized_as_by_the_service(text):
-    words = Vocabulary.of(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
+    words = Vocabulary(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
     lexicon = Lexicon(SimpleNamespace(tokenizer=Tokenizer(words)))
     expected = [token.row for token in tokenize(text, words)]
     found = [entry for entry, _ in lexicon.of_text(text)]
