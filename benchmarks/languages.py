@@ -37,7 +37,7 @@ HEBREW = "אבגדהוזחטיכלמנסעפצקרשת"
 
 def vocabulary(words: Iterable[str], *languages: str) -> Vocabulary:
     """Return the vocabulary of some words."""
-    return Vocabulary.of(("\n".join(dict.fromkeys(words)) + "\n").encode(), languages)
+    return Vocabulary(("\n".join(dict.fromkeys(words)) + "\n").encode(), None, languages)
 
 
 def treebank(path: Path) -> list[list[str]]:

@@ -30,7 +30,7 @@ WORD = st.text(CHARACTERS | st.sampled_from("ab\0\r\x85\u2028 "), min_size=1, ma
 
 
 def vocabulary_of(words):
-    return Vocabulary.of("".join(f"{word}\n" for word in words).encode())
+    return Vocabulary("".join(f"{word}\n" for word in words).encode())
 
 
 END = "vocabulary.txt is empty or does not end with a line feed."
@@ -138,10 +138,10 @@ def test_a_changed_index_is_rejected_and_never_gives_a_wrong_row(changes):
     numbers = index_of(TEXT)
     numbers[list(changes)] = list(changes.values())
     if numbers.tolist() == index_of(TEXT).tolist():
-        Vocabulary.read(TEXT, numbers, 11, verify=True)
+        Index.read(numbers, TEXT, 11, verify=True)
         return
     with pytest.raises(ModelFolderError, match=r"index\.npy is not the index of vocabulary\.txt"):
-        Vocabulary.read(TEXT, numbers, 11, verify=True)
+        Index.read(numbers, TEXT, 11, verify=True)
     vocabulary = Vocabulary(TEXT, Index.split(numbers, 11))
     for row, word in enumerate(WORDS if min(changes) >= 12 else ()):
         with suppress(ModelFolderError):
@@ -153,7 +153,7 @@ def test_the_ends_of_an_index_are_always_compared():
         numbers = index_of(TEXT)
         numbers[position] = number
         with pytest.raises(ModelFolderError, match=r"index\.npy does not fit vocabulary\.txt\."):
-            Vocabulary.read(TEXT, numbers, 11, verify=False)
+            Index.read(numbers, TEXT, 11, verify=False)
 
 
 def crowded_text(number):
@@ -169,13 +169,13 @@ def crowded_text(number):
 def test_a_bucket_holds_at_most_64_words():
     assert MAX_BUCKET_SIZE == 64
     text = crowded_text(64)
-    vocabulary = Vocabulary.read(text, index_of(text), 201, verify=True)
+    vocabulary = Vocabulary(text, Index.read(index_of(text), text, 201, verify=True))
     for row, word in enumerate(text.decode().split("\n")[:-1]):
         assert vocabulary.row(word) == row
     lines = crowded_text(65).split(b"\n")
     line = max(n for n, word in enumerate(lines, 1) if word.startswith(b"word"))
     with pytest.raises(ModelFolderError, match=f"more than 64 words .* in line {line}"):
-        Vocabulary.of(crowded_text(65))
+        Vocabulary(crowded_text(65))
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc/self/smaps")
@@ -235,10 +235,10 @@ def test_invalid_keys_are_found_by_verification():
     """Half of the numbers are keys, and half are rows: not sorted, or a row of none of 11 words."""
     keys = ([0, 1], [2, 1, 0, 1], [1, 2, 0, 11])
     valid, *invalid = (np.append(index_of(TEXT), np.array(each, "<u4")) for each in keys)
-    Vocabulary.read(TEXT, valid, 11, verify=True)
+    Index.read(valid, TEXT, 11, verify=True)
     for numbers in invalid:
         with pytest.raises(ModelFolderError, match="keys that are not sorted, or have a wrong row"):
-            Vocabulary.read(TEXT, numbers, 11, verify=True)
+            Index.read(numbers, TEXT, 11, verify=True)
 
 
 def test_a_key_with_a_wrong_row_finds_nothing_or_an_error():

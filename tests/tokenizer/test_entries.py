@@ -103,7 +103,7 @@ def test_without_elisions_the_pieces_are_those_of_the_finest_split():
 @PROPERTY
 @given(texts, st.sampled_from(["auto", "exact", "lower"]))
 def test_entries_of_one_word_do_not_join_words(text, case):
-    vocabulary = Vocabulary.of(b"the\nbank\na\nn't\n3\n")
+    vocabulary = Vocabulary(b"the\nbank\na\nn't\n3\n")
     tokens = tokenize(text, vocabulary, case)
     spans = list(word_spans(text))
     assert {start for start, _ in spans} <= {token.start for token in tokens}

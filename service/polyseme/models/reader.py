@@ -37,7 +37,7 @@ from polyseme.models.manifest import (
     TableDtype,
 )
 from polyseme.models.model import Model
-from polyseme.models.vocabulary import Vocabulary, map_file
+from polyseme.models.vocabulary import Index, Vocabulary, map_file
 from polyseme.models.weights import (
     WORD_BIAS,
     layers_from_tensors,
@@ -199,14 +199,10 @@ class _FolderReader:
     def vocabulary(self) -> Vocabulary:
         with self.open("vocabulary.txt") as text, self.open("index.npy") as index:
             _, start = _read_header(index, self.manifest.stored_name("index.npy"), HASH.dtype, 1)
-            hashes = np.frombuffer(map_file(index), "<u4", offset=start)
-            return Vocabulary.read(
-                map_file(text),
-                hashes,
-                self.manifest.vocabulary_size,
-                verify=self.verify,
-                languages=self.manifest.languages,
-            )
+            values, words = np.frombuffer(map_file(index), "<u4", offset=start), map_file(text)
+            size = self.manifest.vocabulary_size
+            checked = Index.read(values, words, size, verify=self.verify)
+            return Vocabulary(words, checked, self.manifest.languages)
 
     def rows(self, name: FileName, count: int | None) -> Rows:
         """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [count, d]"""

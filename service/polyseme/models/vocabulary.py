@@ -39,11 +39,15 @@ _TURKIC = {"tr", "tur", "turkish", "az", "aze", "azerbaijani"}
 class Vocabulary:
     """The mapping of words to rows and of rows to words."""
 
-    def __init__(self, text: Buffer, index: "Index", languages: Sequence[str] = ()) -> None:
+    def __init__(
+        self, text: Buffer, index: "Index | None" = None, languages: Sequence[str] = ()
+    ) -> None:
         """Create a vocabulary from a text and its index, which are not checked.
 
-        `languages` are those of the manifest.
+        Without an index, the text is checked and its index is built. `languages` are those of the
+        manifest.
         """
+        index = Index.of(text) if index is None else index
         self._text = text
         codes = {language.casefold().replace("_", "-").split("-")[0] for language in languages}
         self.turkic = not codes.isdisjoint(_TURKIC)
@@ -52,41 +56,6 @@ class Vocabulary:
         self._starts, self._firsts, self._rows, self._keys, self._key_rows = (
             np.asarray(values, np.uint32).data for values in index
         )
-
-    @classmethod
-    def of(cls, text: Buffer, languages: Sequence[str] = ()) -> "Vocabulary":
-        """Build the vocabulary of a text; raise ModelFolderError if it is invalid."""
-        return cls(text, Index.of(text), languages)
-
-    @classmethod
-    def read(
-        cls,
-        text: Buffer,
-        values: UInts,
-        size: int,
-        *,
-        verify: bool,
-        languages: Sequence[str] = (),
-    ) -> "Vocabulary":
-        """Return a vocabulary of `size` words with the numbers of `index.npy`.
-
-        `verify` also compares the index with that of the text. `languages` are those of the
-        manifest. Raises ModelFolderError if a file is invalid.
-        """
-        expected = Index.of(text, size) if verify else None
-        index = Index.split(values, size)
-        if expected:
-            if not all(map(np.array_equal, index[:3], expected[:3])):
-                raise ModelFolderError("index.npy is not the index of vocabulary.txt.")
-            # The keys may be those of another version of Unicode.
-            if (index.keys[1:] < index.keys[:-1]).any() or index.key_rows.max(initial=0) >= size:
-                raise ModelFolderError(
-                    "index.npy has keys that are not sorted, or have a wrong row."
-                )
-        ends = [int(end) for end in (index.starts[0], index.starts[-1], *index.firsts[[0, -1]])]
-        if ends != [0, len(text), 0, size]:
-            raise ModelFolderError("index.npy does not fit vocabulary.txt.")
-        return cls(text, index, languages)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -213,6 +182,28 @@ class Index(NamedTuple):
         order = np.argsort(keys, kind="stable")
         parts = (starts, firsts, rows, np.asarray(keys)[order], np.asarray(key_rows)[order])
         return cls(*(np.asarray(part, np.uint32) for part in parts))
+
+    @classmethod
+    def read(cls, values: UInts, text: Buffer, size: int, *, verify: bool) -> "Index":
+        """Return the index of a text of `size` words from the numbers of `index.npy`.
+
+        `verify` also compares it with the index that is built from the text. Raises
+        ModelFolderError if a file is invalid.
+        """
+        expected = cls.of(text, size) if verify else None
+        index = cls.split(values, size)
+        if expected:
+            if not all(map(np.array_equal, index[:3], expected[:3])):
+                raise ModelFolderError("index.npy is not the index of vocabulary.txt.")
+            # The keys may be those of another version of Unicode.
+            if (index.keys[1:] < index.keys[:-1]).any() or index.key_rows.max(initial=0) >= size:
+                raise ModelFolderError(
+                    "index.npy has keys that are not sorted, or have a wrong row."
+                )
+        ends = [int(end) for end in (index.starts[0], index.starts[-1], *index.firsts[[0, -1]])]
+        if ends != [0, len(text), 0, size]:
+            raise ModelFolderError("index.npy does not fit vocabulary.txt.")
+        return index
 
     @classmethod
     def split(cls, values: UInts, size: int) -> "Index":
