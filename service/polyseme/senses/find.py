@@ -1,10 +1,10 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
@@ -375,16 +375,6 @@ def _alternatives(
     return alternatives
 
 
-class Example(NamedTuple):
-    """An example of a sense whose evidence is to be added."""
-
-    occurrence: WordOccurrence
-    direction: Floats
-    """[d], from the nearest other sense to this one"""
-    evidence: list[WordEvidence]
-    """the list to add to"""
-
-
 class SenseDescriber:
     """Describes clusters of the same occurrences: size, keywords, neighbors and examples."""
 
@@ -411,7 +401,10 @@ class SenseDescriber:
         self.direction = unit(unit(static).mean(axis=0)[None])[0]
         self.contexts = np.stack([one.context for one in occurrences])
         self.excluded = spelled_rows(model, [one.token for one in occurrences])
-        self.examples: list[Example] = []
+        self.examples: defaultdict[int, list[tuple[int, Floats, list[WordEvidence]]]]
+        """of each sentence: the position of an example, the direction [d] from the nearest other
+        sense to its own, and the list of its evidence"""
+        self.examples = defaultdict(list)
 
     def describe(self, clusters: Clusters) -> list[WordSense]:
         """Return the senses, those of the clusters, without evidence."""
@@ -438,8 +431,10 @@ class SenseDescriber:
             others = np.delete(centers, label, axis=0)
             direction = center - others[(others @ center).argmax()] if len(others) else center
             direction = direction.astype(np.float64)
-            examples = [Example(self.occurrences[i], direction, []) for i in indices]
-            self.examples += examples
+            evidence: list[list[WordEvidence]] = [[] for _ in indices]
+            for i, of_example in zip(indices.tolist(), evidence, strict=True):
+                one = self.occurrences[i]
+                self.examples[one.sentence].append((one.position, direction, of_example))
             senses.append(
                 WordSense(
                     label,
@@ -448,7 +443,7 @@ class SenseDescriber:
                     best_keywords(self.words, scores[:, label], self.request.keywords),
                     [Neighbor(*neighbor) for neighbor in near],
                     self.ranks[indices].tolist(),
-                    [example.evidence for example in examples],
+                    evidence,
                 )
             )
         return senses
@@ -460,13 +455,12 @@ class SenseDescriber:
         """
         if self.model.layers[-1].residual.kind != "unit":
             return
-        self.examples.sort(key=lambda example: example.occurrence.sentence)
-        for sentence, group in groupby(self.examples, lambda one: one.occurrence.sentence):
+        for sentence, examples in self.examples.items():
             current_budget().check()
-            examples, tokens = [*group], texts[sentence]
-            pairs = [(one.occurrence.position, one.direction) for one in examples]
-            for example, weights in zip(examples, explain(self.model, tokens, pairs), strict=True):
-                example.evidence.extend(_strongest_words(tokens, weights))
+            tokens = texts[sentence]
+            explained = explain(self.model, tokens, [example[:2] for example in examples])
+            for (*_, evidence), weights in zip(examples, explained, strict=True):
+                evidence.extend(_strongest_words(tokens, weights))
 
 
 def _strongest_words(tokens: Sequence[ResolvedToken], weights: Floats) -> Iterator[WordEvidence]:
