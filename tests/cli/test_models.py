@@ -189,7 +189,7 @@ def test_a_model_is_replaced_only_on_request(import_file, models):
     before = snapshot(models)
     hint = "--name sets the name"
     for name, sentence, hints in (
-        ("the vectors", "A model's name has at most 64 letters", hint),
+        ("../up", "A model's name has at most 64 letters", hint),
         ("vectors", "A model of this name", f"--replace replaces it, and {hint}"),
         (BUNDLED, "A bundled model has", f"--replace replaces it, and {hint}"),
     ):
