@@ -92,7 +92,7 @@ def test_an_ndjson_body_takes_its_fields_from_the_query(client: httpx.Client) ->
     content = "\n".join([*map(json.dumps, texts), ""])
     query = "?include=static,contextual&layers=0,0&truncate=true&encoding=base64&case=lower"
     query += "&phrases=true&share=1.5"
-    headers = {"Content-Type": NDJSON}
+    headers = {"Content-Type": f"{NDJSON}; charset=utf-8"}
     found = client.post(f"/v1/encode{query}", content=content, headers=headers).json()
     body = {"include": ["static", "contextual"], "layers": [0], "truncate": True}
     body |= {"encoding": "base64", "case": "lower", "phrases": True, "share": 1.5}

@@ -239,9 +239,9 @@ def brief(tmp_path_factory):
 
 
 def test_a_slow_reader_of_a_stream_does_not_use_up_the_deadline(brief) -> None:
-    # Each of the lines has 4 MB; all have more than the buffers of the sockets.
+    # Each of the lines has 4 MB; all together have more than the buffers of the sockets.
     body = {
-        "input": [LONG_TEXT] * 4,
+        "input": [LONG_TEXT] * 8,
         "include": ["attention"],
         "encoding": "base64",
         "heads": "mean",
