@@ -161,7 +161,7 @@ def drawn(model, monkeypatch):
 TEXTS = ["the river bank", "bank of money"] * 10
 
 
-TWO_WORDS = Vocabulary.of("bank\nstraße\n".encode())
+TWO_WORDS = Vocabulary("bank\nstraße\n".encode())
 PARTS = [
     "bank",
     "BANK",

@@ -29,7 +29,7 @@ ALL = sorted({entry for _, entries in ROWS for entry in entries})
 
 
 def vocabulary_of(*words, languages=()):
-    return Vocabulary.of("".join(f"{word}\n" for word in words).encode(), languages)
+    return Vocabulary("".join(f"{word}\n" for word in words).encode(), None, languages)
 
 
 def keys(text, *words, case="auto", languages=()):
