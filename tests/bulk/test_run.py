@@ -50,7 +50,7 @@ def test_workers_that_always_die_end_the_run(tmp_path, monkeypatch):
 class WorkerKiller:
     """Takes the place of a shard and ends the worker that unpickles it."""
 
-    index = 0
+    index, parts = 0, ()
 
     def __reduce__(self):
         return os._exit, (9,)

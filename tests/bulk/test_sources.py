@@ -29,6 +29,16 @@ def texts_of(path, column="text", keep=()):
     return values
 
 
+def conllu(*sentences):
+    """Sentences of (word, lemma) in CoNLL-U."""
+    rest = "\t_" * 7
+    lines = (
+        [f"{i}\t{word}\t{lemma}{rest}\n" for i, (word, lemma) in enumerate(sentence, 1)]
+        for sentence in sentences
+    )
+    return "".join("".join([*words, "\n"]) for words in lines)
+
+
 def lists_of(rows):
     """The texts of rows, and the columns to keep."""
     return [column.to_pylist() for column in (rows.texts, *rows.columns)]
@@ -62,8 +72,8 @@ def test_sentences_of_conllu_are_lists_of_words_with_lemmas(tmp_path, monkeypatc
     with pytest.raises(CommandError, match="no column upos; the columns are text, lemma"):
         texts_of(path, keep=["upos"])
     monkeypatch.setattr(reading, "MAX_ROW_BYTES", 1000)
-    one, two, long = f"1\ta\tb{rest}\n", f"1\td\te{rest}\n", f"1\tc\tc{rest}\n" * 200
-    path.write_text(f"{one}1 c c\n\n{two}\n{long}\n{one}")
+    rows = conllu([("d", "e")], [("c", "c")] * 200, [("a", "b")])
+    path.write_text(f"{conllu([('a', 'b')]).rstrip()}\n1 c c\n\n{rows}")
     (rows,) = read(*find_files(path), "text", ["lemma"])
     assert lists_of(rows) == [[None, ["d"], None, ["a"]], [None, ["e"], None, ["b"]]]
     problem = "has a line without 10 fields separated by tabs; correct it, or remove the sentence"
