@@ -42,7 +42,7 @@ from polyseme.engine.layers import IDENTITY, FeedForward, Layer, Projection
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from polyseme.models.writer import rewrite_model
-from polyseme.progress import Progress
+from polyseme.terminal import Progress
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import UNKNOWN, HiddenBatch, HiddenWords, tokenize_files
 from polyseme_lab.training.network import Network, TrainingBatch

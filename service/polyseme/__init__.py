@@ -93,11 +93,11 @@ def from_vectors(
     """
     from polyseme.client.local import LocalModel
     from polyseme.errors import ModelFolderError
+    from polyseme.importing import ImportOptions, ImportProblem
     from polyseme.importing.importer import check_name, model_of_vectors
-    from polyseme.importing.options import ImportOptions, ImportProblem
     from polyseme.importing.texts import TextSample
     from polyseme.importing.weights import weights_file
-    from polyseme.progress import SILENT, Progress
+    from polyseme.terminal import SILENT, Progress
 
     try:
         check_name(name)

@@ -11,8 +11,8 @@ from polyseme.arrow import Encoder, open_model
 from polyseme.bulk.read import find_files
 from polyseme.bulk.run import run, with_schema
 from polyseme.bulk.write import Job
-from polyseme.progress import ProgressBar
 from polyseme.settings import BUNDLED
+from polyseme.terminal import ProgressBar
 from tests.cli.conftest import run as run_command
 
 SENTENCES = [

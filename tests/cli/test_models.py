@@ -155,7 +155,7 @@ def import_file(models):
 
 
 def test_an_import_prints_one_line_and_progress_on_error(import_file, models, monkeypatch):
-    monkeypatch.setattr("polyseme.progress.SECONDS", 1000)  # no line on a busy machine
+    monkeypatch.setattr("polyseme.terminal.SECONDS", 1000)  # no line on a busy machine
     facts = ("--licence", "PDDL — ½", "--language", "en", "--language", "de")
     done = import_file(rows(), *facts)
     assert done.returncode == 0

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import csv
 
 import polyseme
-from polyseme import progress
+from polyseme import terminal
 from polyseme.cli.sense_files import SentenceSource, sample_words, similar_forms, tag_sentences
 from polyseme.cli.senses import _picture
 from polyseme.operations.compare import WordForms
@@ -74,7 +74,7 @@ def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("the bank. A bank.\nnothing\n")
     rows = []
-    monkeypatch.setattr(progress.ProgressBar, "reach", lambda _, _done, count: rows.append(count))
+    monkeypatch.setattr(terminal.ProgressBar, "reach", lambda _, _done, count: rows.append(count))
     found = list(source_of(tmp_path).sentences("reading"))
     assert (len(found), rows) == (4, [2, 4])
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from polyseme.importing import ImportOptions, ImportProblem
 from polyseme.importing.files import VectorFile
 from polyseme.importing.importer import open_reader
-from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.progress import ProgressBar
+from polyseme.terminal import ProgressBar
 from tests.importing.files import (
     BUCKETS,
     VECTORS,

@@ -13,10 +13,10 @@ from threading import Timer
 import pytest
 from gensim import downloader
 
+from polyseme.importing import ImportProblem
 from polyseme.importing.download import download_vectors
-from polyseme.importing.options import ImportProblem
 from polyseme.models.reader import read_model
-from polyseme.progress import SILENT
+from polyseme.terminal import SILENT
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import free_port, handler_of
 from tests.importing import files

@@ -212,7 +212,7 @@ def test_a_file_that_changes_while_it_is_read_is_rejected(importer, monkeypatch)
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_import_shows_its_progress(importer, monkeypatch, kind):
-    monkeypatch.setattr("polyseme.progress.SECONDS", 0.0)
+    monkeypatch.setattr("polyseme.terminal.SECONDS", 0.0)
     done = importer.run(build(kind) + b"\n" * (kind != "fasttext"))
     assert "polyseme: reading, 0 of 0 MB, 4 rows\n" in done.err
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polyseme.importing import texts
 from polyseme.importing.texts import StratifiedSample, TextSample, count_words
 from polyseme.models.reader import read_model
-from polyseme.progress import Progress
+from polyseme.terminal import Progress
 from tests.importing import files
 from tests.importing.conftest import assert_word_bias, run
 

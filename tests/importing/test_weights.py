@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import polyseme
-from polyseme.importing.options import ImportProblem
+from polyseme.importing import ImportProblem
 from polyseme.importing.weights import read_weights
 from tests.conftest import ROOT
 from tests.importing import files

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme import progress
+from polyseme import terminal
 from polyseme.engine import unit
 from polyseme.engine.layers import Layer
 from polyseme.senses import fit as fitting
@@ -99,8 +99,8 @@ def test_rule_is_fitted_to_words_and_to_mixtures_of_two(monkeypatch, capsys):
     monkeypatch.setattr(fitting, "logistic_regression", fit)
     rng = np.random.default_rng(4)
     points = {w: unit(np.eye(6)[w] + 0.1 * rng.standard_normal((20, 6))) for w in range(4)}
-    monkeypatch.setattr(progress, "SECONDS", 0)
-    fit_rule(points, [(0, 1), (2, 3)], progress.Progress())
+    monkeypatch.setattr(terminal, "SECONDS", 0)
+    fit_rule(points, [(0, 1), (2, 3)], terminal.Progress())
     assert "pairs of words, 2 of 2" in capsys.readouterr().err
     ((values, labels),) = fitted
     assert labels.tolist() == [False, False, True, True] * 2

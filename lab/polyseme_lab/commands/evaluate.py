@@ -14,8 +14,7 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.models.registry import Registry
-from polyseme.progress import Progress
-from polyseme.terminal import echo
+from polyseme.terminal import Progress, echo
 from polyseme_lab.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, Split
 from polyseme_lab.report import write_json
 

@@ -17,9 +17,8 @@ from polyseme.importing.importer import check_name
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
 from polyseme.models.weights import tensors_from_layers
-from polyseme.progress import Progress, ProgressBar
 from polyseme.settings import BUNDLED, PREFIX
-from polyseme.terminal import echo
+from polyseme.terminal import Progress, ProgressBar, echo
 from polyseme_lab.training.config import HiddenWordsConfig, Objective, TrainingConfig
 
 DEFAULT_STEPS = 400

@@ -19,7 +19,7 @@ from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.operations.embed import DEFAULT_POOLING
 from polyseme.operations.schema import Part
-from polyseme.progress import SILENT, Progress
+from polyseme.terminal import SILENT, Progress
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.results import ResultRow, Results
 from polyseme_lab.evaluation.statistics import (

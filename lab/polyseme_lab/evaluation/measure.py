@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
-from polyseme.progress import SILENT, Progress
+from polyseme.terminal import SILENT, Progress
 from polyseme_lab.evaluation import coarsewsd as coarse_set
 from polyseme_lab.evaluation import wic as pair_set
 from polyseme_lab.evaluation.coarsewsd import CoarseWsdResult

@@ -22,7 +22,6 @@ from sklearn.metrics import (
 from polyseme.engine import Floats, Integers, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
-from polyseme.progress import SILENT, Progress
 from polyseme.senses.clustering import (
     DEFAULT_RULE,
     MAX_FOUND,
@@ -32,6 +31,7 @@ from polyseme.senses.clustering import (
     two_cluster_statistics,
 )
 from polyseme.senses.occurrences import find_projection, project, surround
+from polyseme.terminal import SILENT, Progress
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import (
     ARCHIVES,

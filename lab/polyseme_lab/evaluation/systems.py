@@ -17,7 +17,7 @@ from polyseme.importing.weights import in_closed_form
 from polyseme.importing.words import sorted_by_frequency
 from polyseme.models.model import Model
 from polyseme.operations.encode import stacks
-from polyseme.progress import SILENT, Progress
+from polyseme.terminal import SILENT, Progress
 from polyseme.tokenizer import ResolvedToken
 from polyseme_lab.evaluation.datasets import (
     OccurrenceVectors,

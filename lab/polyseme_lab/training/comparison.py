@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polyseme.engine import Floats, Integers, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.models.model import Model
-from polyseme.progress import Progress, ProgressBar
+from polyseme.terminal import Progress, ProgressBar
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, Words
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, centroid_f1
 from polyseme_lab.evaluation.results import ResultRow, Results

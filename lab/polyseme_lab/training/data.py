@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polyseme.engine import Integers
 from polyseme.errors import counted, listed
 from polyseme.models.model import Model
-from polyseme.progress import Progress
+from polyseme.terminal import Progress
 from polyseme.tokenizer import ResolvedToken, Tokenizer
 from polyseme.words import word_spans
 from polyseme_lab.files import sha256

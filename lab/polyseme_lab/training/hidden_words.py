@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
-from polyseme.progress import Progress
 from polyseme.sentences import split_sentences
+from polyseme.terminal import Progress
 from polyseme.tokenizer import words_of
 from polyseme_lab.files import read_lines
 from polyseme_lab.training.config import HiddenWordsConfig

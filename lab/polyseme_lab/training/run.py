@@ -21,7 +21,7 @@ from polyseme.errors import CommandError, counted
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
 from polyseme.models.writer import write_model
-from polyseme.progress import Progress
+from polyseme.terminal import Progress
 from polyseme_lab.evaluation.datasets import Words
 from polyseme_lab.training.comparison import (
     MIN_PAIRS,

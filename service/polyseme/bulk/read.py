@@ -41,7 +41,7 @@ from polyseme.arrow import (
     without_views,
 )
 from polyseme.errors import CommandError, counted, listed
-from polyseme.progress import Progress
+from polyseme.terminal import Progress
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text", "conllu"]
 READ_BYTES = 1 << 20

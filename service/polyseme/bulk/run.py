@@ -27,7 +27,7 @@ from polyseme.bulk.read import InputFile, Shard, read_schema, split_shards
 from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.processes import run_in_processes
-from polyseme.progress import ProgressBar
+from polyseme.terminal import ProgressBar
 
 JOB_FILE = "_bulk.json"
 """The file of the job in the output folder. Parquet readers skip names that begin with `_`."""

@@ -22,9 +22,8 @@ from polyseme.errors import counted, listed
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.schema import EncodeOptions
-from polyseme.progress import Progress
 from polyseme.settings import Settings, usable_cpus
-from polyseme.terminal import echo
+from polyseme.terminal import Progress, echo
 
 if TYPE_CHECKING:
     from polyseme.bulk.read import InputFile

@@ -23,10 +23,10 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.errors import CommandError, ModelFolderError, counted
+from polyseme.importing import Convention, ImportOptions, ImportProblem
 from polyseme.importing.download import download_vectors
 from polyseme.importing.importer import READERS, check_destination, check_name, import_vectors
 from polyseme.importing.importer import tune as tune_model
-from polyseme.importing.options import Convention, ImportOptions, ImportProblem
 from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import weights_file
 from polyseme.models.manifest import Manifest, TableDtype
@@ -34,8 +34,7 @@ from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import Registry
 from polyseme.models.writer import export_word2vec, remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
-from polyseme.progress import Progress
-from polyseme.terminal import echo
+from polyseme.terminal import Progress, echo
 
 _HINTS = {
     "name": "--name sets the name",

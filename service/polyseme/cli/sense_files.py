@@ -25,7 +25,6 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.operations.compare import WordForms
 from polyseme.processes import run_in_processes
-from polyseme.progress import Progress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import (
     MAX_FORMS,
@@ -36,6 +35,7 @@ from polyseme.senses.inventory import (
 )
 from polyseme.sentences import split_sentences
 from polyseme.spellings import fold, without_greek_accents
+from polyseme.terminal import Progress
 from polyseme.tokenizer import Text, hashable, joined, resolve
 from polyseme.words import is_unspaced
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polyseme.errors import counted
-from polyseme.importing.options import ImportProblem
+from polyseme.importing import ImportProblem
 
 UNKNOWN = (
     "The format is unknown: line 1 is neither a word and its values nor a word2vec header, and the"

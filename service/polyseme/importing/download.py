@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import ContentTooShortError, HTTPError, URLError
 
-from polyseme.importing.options import ImportProblem
-from polyseme.progress import Progress, ProgressBar
+from polyseme.importing import ImportProblem
+from polyseme.terminal import Progress, ProgressBar
 
 _TIMEOUT = 60.0
 """Seconds without data after which a download fails."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.subwords import Subwords, ngram_hashes
+from polyseme.importing import ImportProblem
 from polyseme.importing.files import Decompressed
-from polyseme.importing.options import ImportProblem
 from polyseme.importing.readers import (
     BATCH_VALUES,
     BLOCK,
@@ -25,7 +25,7 @@ from polyseme.importing.readers import (
     convert,
 )
 from polyseme.models.manifest import MAX_WIDTH
-from polyseme.progress import ProgressBar
+from polyseme.terminal import ProgressBar
 
 _MAGIC = struct.pack("<i", 793712314)
 _OLD_FIELDS = struct.Struct("<12i")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from polyseme.importing.options import ImportProblem
+from polyseme.importing import ImportProblem
 
 HEAD_BYTES = 3 << 20
 """Number of bytes from which the format is detected: more than the longest line."""

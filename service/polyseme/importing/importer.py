@@ -16,10 +16,10 @@ from polyseme.engine import Floats
 from polyseme.engine.quantization import Rows
 from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.errors import counted
+from polyseme.importing import ImportOptions, ImportProblem
 from polyseme.importing.closed_form import informativeness, sentence_whitening
 from polyseme.importing.fasttext import FastTextReader
 from polyseme.importing.files import VectorFile
-from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import MAX_WORD_BYTES, Reader, VectorTable, convert
 from polyseme.importing.subwords import fit_subwords
 from polyseme.importing.texts import TextSample, count_words
@@ -46,9 +46,9 @@ from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import file_version, find_models
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model
-from polyseme.progress import SILENT, Progress
 from polyseme.senses.fit import fit_senses
 from polyseme.senses.occurrences import RANDOM_SENTENCES, estimate_projection
+from polyseme.terminal import SILENT, Progress
 
 READERS: dict[str, type[Reader]] = {
     "fasttext": FastTextReader,

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from polyseme.engine import Floats
 from polyseme.engine.quantization import QuantizedRows, Rows, empty_rows, quantize
 from polyseme.engine.subwords import Subwords
+from polyseme.importing import ImportOptions, ImportProblem
 from polyseme.importing.files import Decompressed, VectorFile
-from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.models.manifest import TableDtype
-from polyseme.progress import ProgressBar
+from polyseme.terminal import ProgressBar
 
 MAX_WORD_BYTES = 4096
 """Longer words are rejected, so that a binary file without separators is not read to its end."""

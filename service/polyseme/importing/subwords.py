@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from polyseme.engine import Floats, unit
 from polyseme.engine.quantization import Rows, empty_rows
 from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords, distinct_ngrams, ngram_hashes
-from polyseme.progress import SILENT, Progress
+from polyseme.terminal import SILENT, Progress
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.progress import SILENT, Progress
 from polyseme.spellings import spellings
+from polyseme.terminal import SILENT, Progress
 from polyseme.tokenizer import Text, joined, words_of
 from polyseme.words import is_unspaced, segments
 

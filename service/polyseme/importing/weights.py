@@ -21,6 +21,7 @@ from polyseme.engine import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import Rows
 from polyseme.errors import ModelFolderError
+from polyseme.importing import Convention, ImportProblem
 from polyseme.importing.closed_form import (
     FREQUENT,
     closed_form,
@@ -28,7 +29,6 @@ from polyseme.importing.closed_form import (
     frequencies_by_rank,
     informativeness,
 )
-from polyseme.importing.options import Convention, ImportProblem
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.reader import bundled_models
 from polyseme.models.weights import WORD_BIAS, Wording, layers_from_tensors

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine import Floats
+from polyseme.importing import ImportOptions, ImportProblem
 from polyseme.importing.dialect import COMMA, POINT, Line, detect_dialect
 from polyseme.importing.files import HEAD_BYTES, Decompressed, VectorFile
-from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import BLANK, BLOCK, MAX_WORD_BYTES, Row, RowReader
 from polyseme.models.manifest import MAX_WIDTH
 

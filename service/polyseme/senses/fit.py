@@ -15,7 +15,6 @@ import numpy as np
 from polyseme.engine import Flags, Floats, unit
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
-from polyseme.progress import SILENT, Progress
 from polyseme.senses.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
 from polyseme.senses.occurrences import (
     HIDDEN,
@@ -24,6 +23,7 @@ from polyseme.senses.occurrences import (
     project,
     surround,
 )
+from polyseme.terminal import SILENT, Progress
 from polyseme.tokenizer import Text, resolve, words_of
 
 WIDTH = 200

@@ -3,7 +3,7 @@
 import hashlib
 
 from polyseme.engine.layers import contextualize
-from polyseme.progress import SILENT
+from polyseme.terminal import SILENT
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme_lab.training.data import TrainingFiles
 from polyseme_lab.training.run import HiddenWordsRun, TrainingRun

@@ -10,7 +10,7 @@ import pytest
 from polyseme.engine.layers import Layer, Projection
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
-from polyseme.progress import SILENT, ProgressBar
+from polyseme.terminal import SILENT, ProgressBar
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord
 from polyseme_lab.evaluation.systems import stack_reader

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from polyseme.engine import unit
 from polyseme.errors import CommandError
-from polyseme.progress import SILENT, Progress
+from polyseme.terminal import SILENT, Progress
 from polyseme_lab.training.config import TrainingConfig
 from polyseme_lab.training.corpus import is_held_out, is_lemma_held_out, word_of_lemma
 from polyseme_lab.training.data import (

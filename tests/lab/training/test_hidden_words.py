@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polyseme.errors import CommandError
-from polyseme.progress import SILENT
+from polyseme.terminal import SILENT
 from polyseme_lab.training import hidden_words as module
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import (

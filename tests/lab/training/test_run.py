@@ -11,7 +11,7 @@ from polyseme.engine.quantization import quantize
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from polyseme.models.weights import tensors_from_layers
-from polyseme.progress import SILENT
+from polyseme.terminal import SILENT
 from polyseme_lab.training import run as run_module
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme_lab.training.run import (

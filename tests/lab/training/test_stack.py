@@ -15,7 +15,7 @@ from scipy.linalg import fractional_matrix_power
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Projection, contextualize
 from polyseme.models.reader import read_model
-from polyseme.progress import SILENT
+from polyseme.terminal import SILENT
 from polyseme_lab.training import stack
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import UNKNOWN
