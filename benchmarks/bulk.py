@@ -73,7 +73,7 @@ def loop(file: Path, pooled: bool) -> None:
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
             sentences = tokenize(model, texts[start : start + BATCH], options, Limits())
-            tokens += sum(len(sentence.words) for sentence in sentences)
+            tokens += sum(len(sentence.tokens) for sentence in sentences)
             encoded = encode_each(model, sentences, options)
             arrays = (sentence.arrays["contextual"] for sentence in encoded)
             if pooled:

@@ -110,11 +110,11 @@ def of_stages(model: Model, texts: list[str]) -> dict[str, float]:
     before = time.process_time()
     sentences = tokenize(model, texts, OPTIONS, Limits())
     after_tokens = time.process_time()
-    stacks = list(static_stacks(model, [sentence.words for sentence in sentences]))
+    stacks = list(static_stacks(model, [sentence.tokens for sentence in sentences]))
     found = {"tokens": after_tokens - before, "static rows": time.process_time() - after_tokens}
     found["engine"] = seconds(lambda: [contextualize(x, model.layers) for _, x in stacks])
     whole = seconds(lambda: encode_sentences(model, sentences, OPTIONS))
-    alone = [products(model, model.inputs(sentence.words).vectors) for sentence in sentences]
+    alone = [products(model, model.inputs(sentence.tokens).vectors) for sentence in sentences]
     return found | {
         "stages after tokens, again": whole,
         "products alone": seconds(lambda: [run() for run in alone]),

@@ -80,7 +80,7 @@ class InOnnxRuntime:
     def __call__(self, texts: Sequence[str]) -> list[Floats]:
         """Return contextual vectors of each text. m texts -> m times [n, d]"""
         sentences = tokenize(self._model, texts, EncodeOptions(include=["contextual"]), Limits())
-        arrays = (self._model.inputs(sentence.words) for sentence in sentences)
+        arrays = (self._model.inputs(sentence.tokens) for sentence in sentences)
         return [
             self._session.run(
                 ["contextual"], {name: getattr(each, name)[None] for name in self._inputs}

@@ -345,7 +345,7 @@ class _Row:
     @property
     def words(self) -> Sequence[ResolvedToken]:
         """The tokens to write, without offsets if the sentence has a text."""
-        return self.chosen(self.sentence.words)
+        return self.chosen(self.sentence.tokens)
 
     @property
     def starts(self) -> Sequence[int | None]:
@@ -360,7 +360,7 @@ class _Row:
         sentence = self.sentence
         if sentence.text is None:
             return self.source[: len(self.source) - sentence.truncated]
-        end = sentence.starts[-1] + len(sentence.words[-1].text) if sentence.truncated else None
+        end = sentence.starts[-1] + len(sentence.tokens[-1].text) if sentence.truncated else None
         return sentence.text[:end]
 
     def chosen(self, values: Sequence[Value]) -> Sequence[Value]:
@@ -446,7 +446,7 @@ class Encoding:
 
     def _bytes(self, row: _Row) -> int:
         """Return the approximate size of the numbers of a row."""
-        n, written = len(row.sentence.words), len(row.words)
+        n, written = len(row.sentence.tokens), len(row.words)
         arrays = sum(written * a + n * n * b for a, b in self.size_coefficients.values())
         return (arrays + (self.width if self.pooling else 0) + 1) * 4
 
@@ -469,7 +469,7 @@ class Encoding:
                 continue
             row.source, row.sentence = text, sentence
             if self.is_tokens and self.has_words:
-                tokens = [token.text for token in sentence.words]
+                tokens = [token.text for token in sentence.tokens]
                 indices = chain.from_iterable(word.indices(tokens) for word in self.words)
                 row.positions = sorted({*indices})
         return rows
@@ -535,7 +535,7 @@ class Encoding:
         """
         dtype = np.dtype(self.encoder.dtype)
         sentences = [row.sentence for row in rows]
-        lengths = np.array([len(sentence.words) for sentence in sentences], np.int64)
+        lengths = np.array([len(sentence.tokens) for sentence in sentences], np.int64)
         written = np.array([len(row.words) for row in rows], np.int64)
         ends: dict[ArrayPart, list[int]] = {}
         results: dict[ArrayPart, NDArray[Any]] = {}
@@ -546,7 +546,7 @@ class Encoding:
         pooled = np.zeros((len(rows), self.width if self.pooling else 0), np.float32)
         weights = []
         if self.pooling:
-            weights = token_weights(self.model, [one.words for one in sentences], self.pooling)
+            weights = token_weights(self.model, [one.tokens for one in sentences], self.pooling)
         for stack, arrays in encode_stacks(self.model, sentences, self.options):
             for part, values in results.items():
                 array = cast(arrays[part], self.encoder.dtype)
@@ -599,7 +599,7 @@ class Encoding:
         self, rows: Sequence[_Row], arrays: dict[ArrayPart, NDArray[Any]]
     ) -> dict[str, Any]:
         """Return the columns of the tokens to write, without those of rows with an error."""
-        indices = [row.chosen(range(len(row.sentence.words))) for row in rows]
+        indices = [row.chosen(range(len(row.sentence.tokens))) for row in rows]
         result = {"index": pa.array([*chain.from_iterable(indices)], pa.int32())}
         result |= token_columns(rows)
         if self.encoder.senses:
@@ -648,7 +648,7 @@ class Encoding:
             by_offset = {one["offset"]: one for one in occurrences}
             offsets: Sequence[int | None] = row.starts
             if row.sentence.text is None:
-                offsets = row.chosen(word_indices(row.source, row.sentence.words))
+                offsets = row.chosen(word_indices(row.source, row.sentence.tokens))
             senses += [by_offset.get(offset, {}) for offset in offsets]
         return {
             name: pa.array([one.get(name) for one in senses], kind)

@@ -71,7 +71,7 @@ class ResolvedToken(NamedTuple):
 class Tokenized(NamedTuple):
     """The tokens of one sentence."""
 
-    words: list[ResolvedToken]
+    tokens: list[ResolvedToken]
     """the tokens, without offsets if there is a `text`"""
     truncated: int = 0
     """the number of words removed by truncation, which are counted up to a limit"""
@@ -83,19 +83,18 @@ class Tokenized(NamedTuple):
         """The offset of each token, of a sentence with a `text`; a new list each time."""
         find, end = (self.text or "").find, 0
         # A word starts at the end of the one before it, or after white space.
-        words = map(itemgetter(0), self.words)
+        words = map(itemgetter(0), self.tokens)
         return [(end := find(word, end) + len(word)) - len(word) for word in words]
 
-    @property
-    def tokens(self) -> list[ResolvedToken]:
-        """The tokens with their offsets; a new list each time."""
+    def with_offsets(self) -> list[ResolvedToken]:
+        """Return a new list of the tokens, with their offsets if there is a `text`."""
         if self.text is None:
-            return self.words
+            return self.tokens
         new = tuple.__new__  # takes half the time of `ResolvedToken(…)`
         return [
             new(ResolvedToken, (word, start, start + len(word), key, resolution, row, composed))
             for start, (word, _, _, key, resolution, row, composed) in zip(
-                self.starts, self.words, strict=True
+                self.starts, self.tokens, strict=True
             )
         ]
 
@@ -447,7 +446,7 @@ class Tokenizer:
 
         At most `max_tokens` + MAX_WORD_LENGTH tokens are made, with the pieces of the last word.
         """
-        return Tokenized(self.look_up(text, case, max_tokens), text=text).tokens
+        return Tokenized(self.look_up(text, case, max_tokens), text=text).with_offsets()
 
     def look_up(
         self, text: Text, case: Case = "auto", max_tokens: int | None = None

@@ -46,7 +46,8 @@ class Vocabulary:
 
 def tokenize(text, vocabulary, case="auto", composes=no_subwords):
     """The tokens of a text, without a cache."""
-    return Tokenized(list(_Lexer(vocabulary, case, composes).tokens(text)), text=text).tokens
+    tokens = list(_Lexer(vocabulary, case, composes).tokens(text))
+    return Tokenized(tokens, text=text).with_offsets()
 
 
 def resolve_all(texts, vocabulary, case="auto", composes=no_subwords):

@@ -345,14 +345,14 @@ def _serialize(
 ) -> tuple[Iterable[bytes], int | None]:
     """Return the parts of the response, and the length of its JSON if bytes follow."""
     per_pair = facts["parameters"]["layers"] * facts["parameters"]["heads"]
-    lengths = [len(result.sentence.words) for result in encoded]
+    lengths = [len(result.sentence.tokens) for result in encoded]
     described: list[Iterable[bytes]] = []
     following: list[Iterable[bytes]] = []
     for name, binary in outputs.items():
         arrays: list[NDArray[Any]] = []
         output: dict[str, Any] = {"name": name, "datatype": DATATYPES[name], "shape": []}
         if name == "tokens":
-            texts = [token.text for result in encoded for token in result.sentence.words]
+            texts = [token.text for result in encoded for token in result.sentence.tokens]
             output["shape"] = [len(texts)]
             data: Iterable[bytes] = [orjson.dumps(texts)]
             content: Iterable[Any] = [b"".join(map(_length_and_text, texts)) if binary else b""]

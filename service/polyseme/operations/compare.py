@@ -220,7 +220,7 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
             model, request.occurrences, options, limits or Limits()
         )
         counts = record_token_counts(sentences)
-    tokens_of = [sentence.tokens for sentence in sentences]
+    tokens_of = [sentence.with_offsets() for sentence in sentences]
     encoded: dict[int, _Vectors] = {}
     for indices, arrays in encode_stacks(model, sentences, options):
         for row, text in enumerate(indices):
@@ -290,7 +290,7 @@ def locate_occurrences(
     positions = []
     for text, sentence, of_text in zip(indices, sentences, of_texts, strict=True):
         current_budget().check()
-        finder = TokenFinder(text, sentence.tokens)
+        finder = TokenFinder(text, sentence.with_offsets())
         positions.append({index: finder.find(occurrences[index], index) for index in of_text})
     return sentences, positions
 

@@ -182,7 +182,7 @@ def sentence_vectors(
     A vector is zero if no word has a vector. Its bits do not depend on other sentences. -> [S, d]
     """
     result = np.empty((len(sentences), width or model.manifest.dimension), np.float32)
-    weights = token_weights(model, [sentence.words for sentence in sentences], pooling)
+    weights = token_weights(model, [sentence.tokens for sentence in sentences], pooling)
     for indices, arrays in encode_stacks(model, sentences, pooled_options(pooling)):
         of_stack, vectors = np.array([weights[i] for i in indices]), arrays[pooled_part(pooling)]
         result[list(indices)] = pool(model, of_stack, vectors, pooling, width)

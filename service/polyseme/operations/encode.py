@@ -89,10 +89,10 @@ class TokenCounts:
         self.notes: list[str] = []
         for sentence in sentences:
             self.truncated += sentence.truncated
-            of_words = list(map(_resolution, sentence.words))
+            of_words = list(map(_resolution, sentence.tokens))
             resolutions += of_words
             # The words of a list have no offsets and no text.
-            if "oov" in of_words and sentence.text and is_unsegmented(sentence.words):
+            if "oov" in of_words and sentence.text and is_unsegmented(sentence.tokens):
                 self.notes = [UNSEGMENTED]
         self.tokens, self.oov = len(resolutions), resolutions.count("oov")
         self.usage = {"tokens": self.tokens, "oov": self.oov, "truncated": self.truncated}
@@ -122,7 +122,7 @@ class Encoded(NamedTuple):
     @property
     def tokens(self) -> list[ResolvedToken]:
         """The tokens with their offsets; a new list each time."""
-        return self.sentence.tokens
+        return self.sentence.with_offsets()
 
     @property
     def truncated(self) -> int:
@@ -182,7 +182,7 @@ def tokenize(
         sentence = tokenize_text(text, tokenizer, options.case, max_tokens, max_counted)
         if sentence.truncated:
             max_counted = max(max_counted - sentence.truncated, 1)
-            length = len(sentence.words) + sentence.truncated
+            length = len(sentence.tokens) + sentence.truncated
             if not options.truncate:
                 errors = [FieldError(path(index), f"has {length} tokens")]
                 limits.check("max_sentence_tokens", length, errors=errors)
@@ -190,14 +190,14 @@ def tokenize(
                 length = min(length, limits.max_sentence_tokens)
                 rest = _count_words(texts[index + 1 :], MAX_COUNTED)
                 limits.check("max_tokens", total + length + rest)
-        total += len(sentence.words)
+        total += len(sentence.tokens)
         if options.phrases:
-            joined = tokenizer.join(sentence.tokens, options.case, sentence.text)
-            sentence = sentence._replace(words=joined)
+            joined = tokenizer.join(sentence.with_offsets(), options.case, sentence.text)
+            sentence = sentence._replace(tokens=joined)
         sentences.append(sentence)
     if not set(options.include) <= {"static"}:
         heads = model.manifest.heads * len(model.layers)
-        pairs = sum(len(one.words) ** 2 for one in sentences) * heads
+        pairs = sum(len(one.tokens) ** 2 for one in sentences) * heads
         limits.check("max_pairs", pairs)
     if number_bytes:
         _reserve(sentences, sizes, limits, number_bytes, streamed=streamed)
@@ -223,10 +223,10 @@ def _reserve(
     per_token, per_pair = sizes
     counts, bytes_of = [], []
     for sentence in sentences:
-        n = len(sentence.words)
+        n = len(sentence.tokens)
         # Each text and each key has at most as many characters as the text of the sentence.
         whole = None if sentence.truncated else sentence.text
-        characters = len(whole) if whole else sum(len(word.text) for word in sentence.words)
+        characters = len(whole) if whole else sum(len(word.text) for word in sentence.tokens)
         counts.append(n * (per_token + n * per_pair))
         size = n * _TOKEN_BYTES + characters * _CHARACTER_BYTES + counts[-1] * number_bytes
         bytes_of.append(size)
@@ -282,7 +282,7 @@ def encode_stacks(
     Raises the errors of `encode_sentences`.
     """
     include = options.include
-    for indices, inputs in static_stacks(model, [sentence.words for sentence in sentences]):
+    for indices, inputs in static_stacks(model, [sentence.tokens for sentence in sentences]):
         current_budget().check()
         arrays: dict[Part, Floats] = {}
         if "static" in include:
@@ -356,7 +356,7 @@ def windows(
     count = 0
     for sentence in sentences:
         window.append(sentence)
-        n = len(sentence.words)
+        n = len(sentence.tokens)
         count += n * (per_token + n * per_pair)
         if len(window) == WINDOW or count >= WINDOW_NUMBERS:
             yield window
@@ -445,7 +445,7 @@ def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> No
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
     for index, sentence in enumerate(sentences):
-        for position, token in enumerate(sentence.words):
+        for position, token in enumerate(sentence.tokens):
             if token.row is None:
                 if len(unknown) < MAX_UNKNOWN_WORDS:
                     unknown[token.text] = None
@@ -460,7 +460,7 @@ def _require_any_known_word(sentences: Sequence[Tokenized], path: PathOfText) ->
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
     for index, sentence in enumerate(sentences):
-        words = sentence.words
+        words = sentence.tokens
         if not any(token.row is not None or token.composed is not None for token in words):
             message = "no word is in the vocabulary" if words else "the text has no words"
             errors.append(FieldError(path(index), message))

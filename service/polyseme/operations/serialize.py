@@ -43,7 +43,7 @@ def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:
             "resolution": resolution,
         }
         for at, (text, start, end, key, resolution, _, _) in zip(
-            starts, sentence.words, strict=False
+            starts, sentence.tokens, strict=False
         )
     ]
 
@@ -191,7 +191,7 @@ def npz_parts(
     `attention_i` and the other arrays by layer of each sentence i; `tokens` uint8, the tokens and
     the number of truncated words of each sentence as UTF-8 JSON.
     """
-    offsets = np.cumsum([0, *(len(one.sentence.words) for one in sentences)], dtype=np.int64)
+    offsets = np.cumsum([0, *(len(one.sentence.tokens) for one in sentences)], dtype=np.int64)
     tokens = b",".join(
         orjson.dumps({"tokens": token_documents(one.sentence), "truncated": one.truncated})
         for one in sentences

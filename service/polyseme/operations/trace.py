@@ -155,7 +155,7 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
             sentence = tokenize_text(
                 request.text, model.tokenizer, request.case, limits.max_trace_tokens, MAX_COUNTED
             )
-            words = sentence.words
+            words = sentence.tokens
             n = len(words)
             limits.check("max_trace_tokens", n + sentence.truncated)
             if not n:

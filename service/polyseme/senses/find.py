@@ -268,7 +268,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         _check_count(request, forms, len(of_texts))
     with stage("attention"):
         projection = find_projection(model)
-        tokens = [sentence.tokens for sentence in sentences]
+        tokens = [sentence.with_offsets() for sentence in sentences]
         encoded = encode_occurrences(model, tokens, positions)
         if request.occurrences is not None:
             word = encoded[0].token.text
@@ -340,7 +340,7 @@ def other_tokens(
     tokens: list[ResolvedToken] = []
     for text in others[:: len(others) // MAX_OTHERS + 1]:
         current_budget().check()
-        tokens += tokenize_text(text, model.tokenizer, "auto", MAX_OTHER_TOKENS, 1).words
+        tokens += tokenize_text(text, model.tokenizer, "auto", MAX_OTHER_TOKENS, 1).tokens
     enough = sum(token.key is not None for token in tokens) >= MIN_OTHER_TOKENS
     return tokens if enough else []
 

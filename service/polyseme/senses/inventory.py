@@ -319,11 +319,11 @@ def apply_senses(
     if not texts:
         return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
     with stage("attention"):
-        rows = surround(model, [sentence.words for sentence in sentences], positions)
+        rows = surround(model, [sentence.tokens for sentence in sentences], positions)
         labels, confidence, cosines = assign(project(rows, projection), centroids)
     thresholds = np.array([sense.threshold for sense in inventory.senses])
     unsure = cosines < thresholds[labels]
-    spans = zip((one.tokens for one in sentences), positions, strict=True)
+    spans = zip((one.with_offsets() for one in sentences), positions, strict=True)
     tokens = (of_sentence[i] for of_sentence, at in spans for i in at)
     columns = [one.tolist() for one in (labels, confidence.round(4), unsure)]
     occurrences = [

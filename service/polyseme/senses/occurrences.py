@@ -103,12 +103,12 @@ def locate(
                 possible.append(index)
         texts = [texts[i] for i in possible]
         sentences = tokenize(model, texts, options, limits, lambda n: ("texts", possible[n]))
-        positions = [word.indices(token.text for token in one.words) for one in sentences]
+        positions = [word.indices(token.text for token in one.tokens) for one in sentences]
         limits.check("max_occurrences", sum(map(len, positions)))
         of_texts = [[i] * len(at) for i, at in zip(possible, positions, strict=True)]
     indices: list[int | None] = []
     for text, sentence, at in zip(texts, sentences, positions, strict=True):
-        in_list = [] if isinstance(text, str) or not at else word_indices(text, sentence.words)
+        in_list = [] if isinstance(text, str) or not at else word_indices(text, sentence.tokens)
         indices += [in_list[i] if in_list else None for i in at]
     present = [sentence for sentence, at in zip(sentences, positions, strict=True) if at]
     counts = record_token_counts(sentences)
