@@ -97,7 +97,7 @@ class PolysemeError(Exception):
             # The Python argument of a field is `texts[3]` for `("input", 3)`.
             path = ("texts", *error.path[1:]) if error.path[:1] == ("input",) else error.path
             fields.append(f"`{subscripted(path)}`: {error.message}" if path else error.message)
-        invalid = sentence(listed(fields, "; ")) if fields else ""
+        invalid = with_period(listed(fields, "; ")) if fields else ""
         shown = [self.summary(), invalid, hint or self.hint]
         return " ".join(filter(None, shown))
 
@@ -122,7 +122,7 @@ def subscripted(path: FieldPath) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def sentence(text: str) -> str:
+def with_period(text: str) -> str:
     """Return a text with a period at its end, unless it is a question."""
     return text if text.endswith("?") else f"{text}."
 

@@ -149,7 +149,7 @@ def words_of(text: Text) -> Sequence[str]:
     return text
 
 
-def joined(text: Text) -> str:
+def as_string(text: Text) -> str:
     """Return a text as a string; the words of a list are separated by spaces."""
     return text if isinstance(text, str) else " ".join(text)
 
@@ -468,7 +468,7 @@ class Tokenizer:
         )
         return list(islice(chain.from_iterable(tokens), max_tokens))
 
-    def join(
+    def join_phrases(
         self, tokens: list[ResolvedToken], case: Case = "auto", text: str | None = None
     ) -> list[ResolvedToken]:
         """Join consecutive words whose phrase is in the vocabulary, the longest first.

@@ -17,7 +17,7 @@ from polyseme.operations.encode import (
     TokenCounts,
     encode,
     encode_each,
-    stacks,
+    stack_indices,
     tokenize,
 )
 from polyseme.operations.schema import EncodeOptions
@@ -203,7 +203,7 @@ def test_a_sentence_gets_the_same_bits_in_any_batch(deep_composing, texts, optio
 
 def test_stacks_have_sentences_of_one_length_and_bounded_tokens():
     lengths = [*np.random.default_rng(0).integers(0, 40, 2000).tolist(), 500, 500]
-    found = list(stacks(lengths))
+    found = list(stack_indices(lengths))
     assert sorted(number for numbers in found for number in numbers) == [*range(2002)]
     for numbers in found:
         assert len({lengths[number] for number in numbers}) == 1

@@ -26,9 +26,9 @@ def test_twice_the_text_is_at_most_twice_the_work(work, name, is_list):
         tokenizer, text = Tokenizer(work, work.composes), TEXTS[name](size)
         if is_list:
             tokenizer.look_up([text])
-            tokenizer.join(tokenizer.look_up(text.split()))
+            tokenizer.join_phrases(tokenizer.look_up(text.split()))
         else:
-            tokenizer.join(tokenizer.tokens(text), "auto", text)
+            tokenizer.join_phrases(tokenizer.tokens(text), "auto", text)
         measured.append((work.total() - before[0], work.tokens - before[1]))
     for small, large in zip(*measured, strict=True):
         assert large <= 2.1 * small + 100
@@ -95,8 +95,8 @@ def test_a_phrase_of_long_words_is_not_looked_up():
     words = ["x" * (MAX_WORD_LENGTH // 2)] * 2
     vocabulary = Vocabulary("_".join(words), "y_z")
     tokenizer = Tokenizer(vocabulary)
-    assert len(tokenizer.join(tokenizer.look_up(words))) == 2
-    assert len(tokenizer.join(tokenizer.look_up(["y", "z"]))) == 1
+    assert len(tokenizer.join_phrases(tokenizer.look_up(words))) == 2
+    assert len(tokenizer.join_phrases(tokenizer.look_up(["y", "z"]))) == 1
 
 
 def test_a_split_is_abandoned_at_its_first_unknown_piece():

@@ -161,8 +161,8 @@ def test_addresses_tags_and_quantities_are_one_token(word, known, key, resolutio
 def with_phrases(text, *known, case="auto"):
     """The tokens of a text, and of the same text pretokenized, with joined phrases."""
     tokenizer = Tokenizer(Vocabulary(*known))
-    whole = tokenizer.join(tokenizer.tokens(text, case), case, text)
-    words = tokenizer.join(tokenizer.look_up(text.split(), case), case)
+    whole = tokenizer.join_phrases(tokenizer.tokens(text, case), case, text)
+    words = tokenizer.join_phrases(tokenizer.look_up(text.split(), case), case)
     assert [(t.key, t.resolution) for t in words] == [(t.key, t.resolution) for t in whole]
     assert {(t.start, t.end) for t in words} == {(None, None)}
     assert [t.text for t in words] == [" ".join(t.text.split()) for t in whole]

@@ -16,7 +16,7 @@ from polyseme.errors import CommandError, install_command
 from polyseme.importing.weights import in_closed_form
 from polyseme.importing.words import sorted_by_frequency
 from polyseme.models.model import Model
-from polyseme.operations.encode import stacks
+from polyseme.operations.encode import stack_indices
 from polyseme.terminal import SILENT, Progress
 from polyseme.tokenizer import ResolvedToken
 from polyseme_lab.evaluation.datasets import (
@@ -80,7 +80,7 @@ def knows(model: Model, words: Iterable[str]) -> list[bool]:
 
 def static_stacks(model: Model, sentences: Sequence[Words]) -> Iterator[StaticStack]:
     """Yield sentences with their static vectors, those of equal length together."""
-    for numbers in stacks([len(words) for words in sentences]):
+    for numbers in stack_indices([len(words) for words in sentences]):
         tokens = [model.tokenizer.look_up(sentences[number]) for number in numbers]
         yield StaticStack(numbers, model.stack(tokens), tokens)
 

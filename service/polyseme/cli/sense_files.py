@@ -36,7 +36,7 @@ from polyseme.senses.inventory import (
 from polyseme.sentences import split_sentences
 from polyseme.spellings import fold, without_greek_accents
 from polyseme.terminal import Progress
-from polyseme.tokenizer import Text, hashable, joined, resolve
+from polyseme.tokenizer import Text, as_string, hashable, resolve
 from polyseme.words import is_unspaced
 
 MAX_CHARACTERS = 2000
@@ -103,7 +103,7 @@ class SentenceSource:
 
         texts = read_texts(self.files, self.column, Progress(), stage)
         for name, row, text in texts:
-            if not self.pattern.search(fold(joined(text), exact=self.word.exact)):
+            if not self.pattern.search(fold(as_string(text), exact=self.word.exact)):
                 if others:
                     others.add("", text[:MAX_CHARACTERS])
                 continue
@@ -139,7 +139,7 @@ def find_word(
     The word comes with the sentence, or of a long one the part around the word, and the offset of
     the part, as `Sentence.text_start`.
     """
-    text = joined(sentence)
+    text = as_string(sentence)
     match = pattern.search(shown := fold(text, exact=exact))
     if not match:
         return None
@@ -249,7 +249,7 @@ def tag_sentences(
             offsets = {name: getattr(one, name) for name in ("start", "end", "index")}
             span = {n: None if at is None else before + at for n, at in offsets.items()}
             if one.index is not None:
-                span |= {"text": joined(sentence.text), "text_start": None}
+                span |= {"text": as_string(sentence.text), "text_start": None}
             rows.append({**vars(one), **sentence._asdict(), **own, **span})
         yield rows
 
@@ -371,7 +371,7 @@ def sample_words(
     inputs = [file for path in files for file in find_files(path)]
     for _, _, text in read_texts(inputs, column, Progress(), "reading"):
         for _, sentence in split_sentences(text, *languages[:1]):
-            runs = {"", *_RUN.findall(without_greek_accents(fold(joined(sentence))))}
+            runs = {"", *_RUN.findall(without_greek_accents(fold(as_string(sentence))))}
             for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
                 if place := find_word(sentence, pattern(word)):
                     form, part, _ = place

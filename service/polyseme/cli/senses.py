@@ -46,7 +46,7 @@ from polyseme.senses.find import MAX_OTHERS, Senses, SensesRequest, find_senses,
 from polyseme.senses.inventory import SenseInventory
 from polyseme.settings import usable_cpus
 from polyseme.terminal import echo
-from polyseme.tokenizer import Text, hashable, joined
+from polyseme.tokenizer import Text, as_string, hashable
 
 MAX_SENTENCES = 2000
 """Maximum number of sentences to cluster; a random sample if more contain the word."""
@@ -371,9 +371,9 @@ def _print_senses(result: Senses, texts: list[Text], total: int, labels: list[st
             occurrence = result.occurrences[example]
             text, start, end = texts[occurrence.text], occurrence.start or 0, occurrence.end or 0
             if occurrence.index is not None:
-                start = len(joined([*text[: occurrence.index], ""]))
+                start = len(as_string([*text[: occurrence.index], ""]))
                 end = start + len(text[occurrence.index])
-                text = joined(text)
+                text = as_string(text)
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
             echo(f"   example    …{before}[{text[start:end]}]{after}…")
     others = [one for one in result.alternatives[1:] if len(one.sizes) != senses]

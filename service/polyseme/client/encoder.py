@@ -288,7 +288,7 @@ class Encoder(Protocol):
         """
         if not isinstance(inventory, Senses | SenseInventory):
             raise TypeError("Give a result of `senses`, or an inventory of `polyseme.load_senses`.")
-        checked = plain(require_list(texts, "texts"), "texts")
+        checked = without_numpy(require_list(texts, "texts"), "texts")
         request = ApplySensesRequest.of(inventory=require_inventory(inventory), texts=checked)
         return self._call(request, _unchanged)
 
@@ -393,7 +393,7 @@ def require_text(text: Any, index: int) -> Text:
             f"Text {index} is neither a string nor a list of words: remove it, or use an empty"
             " string for a missing text."
         )
-    plain("".join(words), "input", index)
+    without_numpy("".join(words), "input", index)
     return words if is_list else words[0]
 
 
@@ -408,14 +408,14 @@ def request_of(kind: type[_Request], **fields: object) -> _Request:
     known = kind.model_fields
     return kind.of(
         **{
-            name: plain(value, name)
+            name: without_numpy(value, name)
             for name, value in fields.items()
             if value is not known[name].default
         }
     )
 
 
-def plain(value: Any, *path: str | int) -> Any:
+def without_numpy(value: Any, *path: str | int) -> Any:
     """Return a value without types of NumPy and with lists, as strict requests take them.
 
     Raises InvalidError for a string with an unpaired surrogate, which UTF-8 cannot encode.
@@ -429,9 +429,9 @@ def plain(value: Any, *path: str | int) -> Any:
             error = FieldError(path, "is not valid Unicode")
             raise InvalidError([error], "Remove unpaired surrogates.") from None
     elif isinstance(value, Mapping):
-        return {name: plain(item, *path, name) for name, item in value.items()}
+        return {name: without_numpy(item, *path, name) for name, item in value.items()}
     elif isinstance(value, Iterable) and not isinstance(value, bytes):
-        return [plain(item, *path, i) for i, item in enumerate(value)]
+        return [without_numpy(item, *path, i) for i, item in enumerate(value)]
     return value
 
 

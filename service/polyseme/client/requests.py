@@ -148,7 +148,7 @@ async def async_batches(
 Exchange: TypeAlias = Generator["httpx.Request", Any, _T]
 """A generator that yields requests and returns a result. It is sent responses, or in place of one
 the error of a response that is too large."""
-_reader = cache(TypeAdapter[Any])
+_adapter = cache(TypeAdapter[Any])
 
 
 @dataclass
@@ -187,7 +187,7 @@ class Exchanges:
         request = request.model_copy(update={"encoding_format": "base64"})
 
         def read(content: bytes, count: int) -> NDArray[np.float32]:
-            data = _reader(Embeddings).validate_json(content, extra="ignore").data
+            data = _adapter(Embeddings).validate_json(content, extra="ignore").data
             vectors = np.stack([entry.embedding for entry in data])
             require([entry.index for entry in data] == [*range(count)])
             require(vectors.shape[1] == (request.dimensions or vectors.shape[1]) > 0)
@@ -202,7 +202,7 @@ class Exchanges:
         operation = OPERATIONS[type(request)]
         body = _encode_json(self._fields(request))
         content = yield from self._send(f"/v1/{operation.path}", JSON, body)
-        read = partial(_reader(operation.result).validate_json, extra="ignore")
+        read = partial(_adapter(operation.result).validate_json, extra="ignore")
         result: Result = _read(read, content)
         return result
 

@@ -57,10 +57,10 @@ _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 would keep what a long request used: up to 50 MB for each thread."""
 _KEY_PREFIX = "polyseme"
 """The first part of the names under which requests are counted."""
-_SCOPE, _WORK_SCOPE = "global", "work"
+_REQUEST_SCOPE, _WORK_SCOPE = "global", "work"
 """The scopes of rates of requests and of processor time."""
 _EXCEEDED = {
-    _SCOPE: RateLimitedError.detail,
+    _REQUEST_SCOPE: RateLimitedError.detail,
     _WORK_SCOPE: "The caller exceeds its rate of processor time.",
 }
 _REDIS_SECONDS = 0.25
@@ -107,14 +107,14 @@ class RateLimits:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._rates: dict[str, list[Any]] = {_SCOPE: [], _WORK_SCOPE: []}
+        self._rates: dict[str, list[Any]] = {_REQUEST_SCOPE: [], _WORK_SCOPE: []}
         self.enabled, self.counts_work = bool(settings.rate_limit), False
         if not self.enabled:
             return
         from limits.storage import MemoryStorage, storage_from_string
         from limits.strategies import FixedWindowRateLimiter
 
-        self._rates[_SCOPE] = sorted(request_rates(settings.rate_limit))
+        self._rates[_REQUEST_SCOPE] = sorted(request_rates(settings.rate_limit))
         self._rates[_WORK_SCOPE] = sorted(work_rates(settings.rate_limit))
         self.counts_work = bool(self._rates[_WORK_SCOPE])
         self._shared = self._local = FixedWindowRateLimiter(MemoryStorage())
@@ -130,7 +130,7 @@ class RateLimits:
     def hit(
         self,
         caller: str,
-        scope: str = _SCOPE,
+        scope: str = _REQUEST_SCOPE,
         cost: int = 1,
         headers: list[tuple[str, str]] | None = None,
     ) -> RateLimitedError | None:

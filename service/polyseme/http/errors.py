@@ -23,8 +23,8 @@ from polyseme.errors import (
     PolysemeError,
     UnknownHostError,
     UnknownRouteError,
-    sentence,
     subscripted,
+    with_period,
 )
 from polyseme.http import metrics
 from polyseme.http.middleware import SECURITY_HEADERS, RequestContext, current_context, log_request
@@ -104,7 +104,7 @@ def raw_response(error: Exception, address: str) -> bytes:
         **error.headers(),
     }
     context.status, context.code, context.response_bytes = error.status, error.code, len(body)
-    metrics.refuse(error.code)
+    metrics.count_refusal(error.code)
     log_request(context)
     status = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}"
     lines = [status, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
@@ -147,7 +147,7 @@ def _detail(error: PolysemeError) -> str:
         return error.detail
     first, *others = error.errors
     subject = f"`{subscripted(first.path)}`" if first.path else "The request"
-    detail = sentence(f"{subject}: {first.message}")
+    detail = with_period(f"{subject}: {first.message}")
     if not others:
         return detail
     more = "is one more error" if len(others) == 1 else f"are {len(others)} more errors"

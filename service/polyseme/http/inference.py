@@ -172,7 +172,7 @@ def live() -> Response:
 @inference.get("/health/ready")
 def ready() -> Response:
     """Return 200 if the default model can be used and the service is not draining."""
-    error = current_service().not_ready()
+    error = current_service().readiness_error()
     if error:
         raise error
     return json_response({"ready": True})

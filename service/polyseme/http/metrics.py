@@ -158,7 +158,7 @@ def update_model_gauges(registry: Registry) -> None:
     MAPPED.set(sum(mapped.values()))
 
 
-def refuse(reason: str) -> None:
+def count_refusal(reason: str) -> None:
     """Count a request that was rejected before it reached the application."""
     error_counter(reason).inc()
     REFUSED.labels(reason).inc()

@@ -21,16 +21,16 @@ from werkzeug.wsgi import ClosingIterator
 from polyseme.errors import UnknownHostError
 from polyseme.http import metrics
 from polyseme.operations.encode import TokenCounts
-from polyseme.operations.limits import Stages, record
+from polyseme.operations.limits import Stages, set_record
 from polyseme.settings import Settings
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    # API responses load and embed nothing; the pages of `pages.py` set their own policies.
+    # API responses load and embed nothing; the pages of `routes.py` set their own policies.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # API responses are for one caller; the static files of `pages.py` allow caching.
+    # API responses are for one caller; the static files of `routes.py` allow caching.
     "Cache-Control": "no-store",
 }
 """Headers of every response whose route does not set them."""
@@ -140,7 +140,7 @@ class Middleware:
             method if method in _METHODS else "other",
             address,
         )
-        record(context)
+        set_record(context)
         if self._counted:
             metrics.IN_PROGRESS.inc()
 
@@ -183,7 +183,7 @@ class Middleware:
     def _finish(self, context: RequestContext) -> None:
         """Log, count and trace a request whose response was sent or aborted."""
         context.seconds = time.perf_counter() - context.arrived
-        record(None)
+        set_record(None)
         if context.budget:
             context.budget.close()
         if self._counted:

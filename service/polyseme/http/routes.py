@@ -141,7 +141,7 @@ class Service:
         context.model = model.manifest.name
         return model
 
-    def not_ready(self) -> NotReadyError | None:
+    def readiness_error(self) -> NotReadyError | None:
         """Return an error if the service is not ready, else None."""
         if self.draining:
             return DrainingError()
@@ -244,8 +244,8 @@ def _view(operation: Operation) -> Callable[[], Response]:
             defaults = {name: getattr(service.settings, name) for name in operation.settings}
             body = body.with_defaults(**defaults)
         result = operation.function(body.find_model(service.find_model), body, service.limits)
-        if operation.parts:
-            return respond(operation.parts(result), JSON)
+        if operation.write_parts:
+            return respond(operation.write_parts(result), JSON)
         return json_response(result)
 
     return view
@@ -355,7 +355,7 @@ def readyz() -> Response:
         models.append({"id": name, "default": default, "status": state.status})
         if state.problem:
             models[-1]["problem"] = state.problem
-    error = service.not_ready()
+    error = service.readiness_error()
     if error:
         return problem(error, models=models)
     return json_response({"status": "ready", "models": models})

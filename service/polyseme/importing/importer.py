@@ -145,7 +145,7 @@ def _stripped(table: VectorTable, patterns: Sequence[str]) -> VectorTable:
     if indices.keys() == set(table.words):
         raise ImportProblem("The pattern matches no word.", "strip")
     words = sorted(indices, key=indices.__getitem__)
-    return table.select(np.array(sorted(indices.values())), words)
+    return table.keep_rows(np.array(sorted(indices.values())), words)
 
 
 def model_of_vectors(

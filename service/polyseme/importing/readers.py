@@ -62,7 +62,7 @@ class VectorTable:
     skipped: Sequence[int] = ()
     """the position of each unusable row"""
 
-    def select(self, indices: NDArray[np.int64], words: Sequence[str]) -> "VectorTable":
+    def keep_rows(self, indices: NDArray[np.int64], words: Sequence[str]) -> "VectorTable":
         """Keep only some of the words, under other names; the indices ascend.
 
         The vectors move within their array, because a copy would take as much memory again.

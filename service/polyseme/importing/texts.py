@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polyseme.spellings import spellings
 from polyseme.terminal import SILENT, Progress
-from polyseme.tokenizer import Text, joined, words_of
+from polyseme.tokenizer import Text, as_string, words_of
 from polyseme.words import is_unspaced, segments
 
 MAX_TEXTS = 100_000
@@ -49,7 +49,7 @@ class StratifiedSample:
         stratum = word.islower(), word.istitle(), word.isupper()
         heap = self._strata.setdefault(stratum, [])
         self.total += 1
-        content = joined(text).encode("utf-8", "surrogatepass")
+        content = as_string(text).encode("utf-8", "surrogatepass")
         first = _hash(content)
         if len(heap) == self.size and first > -heap[0][0]:
             return

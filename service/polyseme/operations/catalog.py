@@ -29,7 +29,7 @@ class Operation:
     summary: str
     document: type | None = None
     """the schema of the response, if it has more fields than `result`"""
-    parts: Callable[[Any], Iterable[bytes]] | None = None
+    write_parts: Callable[[Any], Iterable[bytes]] | None = None
     """writes a large result in parts"""
     settings: tuple[str, ...] = ()
     """the fields whose defaults are settings of the same names"""
@@ -70,7 +70,7 @@ _OPERATIONS = (
         Trace,
         trace,
         "Compute every step of attention, in float64",
-        parts=trace_parts,
+        write_parts=trace_parts,
     ),
     Operation(
         "neighbors",
@@ -85,7 +85,7 @@ _OPERATIONS = (
         Embeddings,
         embed,
         "Embed texts, in OpenAI's format",
-        parts=embeddings_parts,
+        write_parts=embeddings_parts,
         settings=("pooling", "wordless", "truncate"),
     ),
 )

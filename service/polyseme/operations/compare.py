@@ -33,7 +33,7 @@ from polyseme.operations.schema import (
     TextOrWords,
 )
 from polyseme.spellings import Case, fold, spellings, without_greek_accents
-from polyseme.tokenizer import ResolvedToken, Text, Tokenized, hashable, joined
+from polyseme.tokenizer import ResolvedToken, Text, Tokenized, as_string, hashable
 
 MAX_COMPARED = 64
 """Maximum number of occurrences."""
@@ -379,7 +379,7 @@ class WordForms:
 
         Only the beginning of a form is searched, which bounds the time of hostile forms.
         """
-        text = fold(joined(text), exact=self.exact)
+        text = fold(as_string(text), exact=self.exact)
         return any(form[:SEARCHED_PREFIX] in text for form in self.folded)
 
 

@@ -192,7 +192,7 @@ def tokenize(
                 limits.check("max_tokens", total + length + rest)
         total += len(sentence.tokens)
         if options.phrases:
-            joined = tokenizer.join(sentence.with_offsets(), options.case, sentence.text)
+            joined = tokenizer.join_phrases(sentence.with_offsets(), options.case, sentence.text)
             sentence = sentence._replace(tokens=joined)
         sentences.append(sentence)
     if not set(options.include) <= {"static"}:
@@ -317,7 +317,7 @@ def static_stacks(
 
     The static vectors of several stacks are looked up together: most of the time is that of calls.
     """
-    groups = stacks([len(tokens) for tokens in sentences])
+    groups = stack_indices([len(tokens) for tokens in sentences])
     ends = accumulate(len(indices) * len(sentences[indices[0]]) for indices in groups)
     size = max(_STATIC_NUMBERS // model.manifest.dimension, 1)
     for _, batch in groupby(zip(ends, groups, strict=True), lambda each: each[0] // size):
@@ -365,7 +365,7 @@ def windows(
         yield window
 
 
-def stacks(lengths: Sequence[int]) -> list[Sequence[int]]:
+def stack_indices(lengths: Sequence[int]) -> list[Sequence[int]]:
     """Return the indices of the sentences of each stack.
 
     Those of a stack have the same length, and up to STACK_TOKENS tokens unless it is one sentence.

@@ -109,7 +109,7 @@ class Record(Protocol):
 
 
 _record: ContextVar[Record | None] = ContextVar("polyseme_record", default=None)
-record = _record.set
+set_record = _record.set
 """Set the record of this thread's request; None ends the recording."""
 current_record = _record.get
 """Return the record of this thread's request, None if there is none."""

@@ -134,5 +134,5 @@ def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken |
     if len(words) > Tokenizer.PHRASE_WORDS:
         return None
     tokens = model.tokenizer.look_up(words, case)
-    tokens = model.tokenizer.join(tokens, case)
+    tokens = model.tokenizer.join_phrases(tokens, case)
     return None if len(tokens) > 1 or tokens[0].resolution == "oov" else tokens[0]

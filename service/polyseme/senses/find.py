@@ -51,7 +51,7 @@ from polyseme.senses.occurrences import (
     project,
     recenter,
 )
-from polyseme.tokenizer import ResolvedToken, Text, joined
+from polyseme.tokenizer import ResolvedToken, Text, as_string
 
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
@@ -336,7 +336,7 @@ def other_tokens(
     model: Model, texts: Sequence[Text], present: Collection[int]
 ) -> list[ResolvedToken]:
     """Return tokens of the texts whose indices are not in `present`; none if they are too few."""
-    others = sorted((text for i, text in enumerate(texts) if i not in present), key=joined)
+    others = sorted((text for i, text in enumerate(texts) if i not in present), key=as_string)
     tokens: list[ResolvedToken] = []
     for text in others[:: len(others) // MAX_OTHERS + 1]:
         current_budget().check()

@@ -27,7 +27,7 @@ from polyseme.operations.compare import OccurrenceRequest, WordForms, locate_occ
 from polyseme.operations.encode import (
     TokenCounts,
     record_token_counts,
-    stacks,
+    stack_indices,
     tokenize,
     word_indices,
 )
@@ -148,7 +148,7 @@ def contextualize_at(
     *others, last = model.layers
     is_unit = last.residual.kind == "unit"
     chosen = [i for i, at in enumerate(positions) if at]
-    for stack in stacks([len(sentences[i]) for i in chosen]):
+    for stack in stack_indices([len(sentences[i]) for i in chosen]):
         current_budget().check()
         indices = [chosen[i] for i in stack]
         inputs = model.stack([sentences[i] for i in indices])
