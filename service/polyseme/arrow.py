@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, create_model
 
-from polyseme.client.local import SINGLE_THREAD
 from polyseme.engine import Floats, NonFiniteError
 from polyseme.errors import (
     FieldError,
@@ -44,6 +43,7 @@ from polyseme.senses.inventory import (
     load_inventory,
 )
 from polyseme.settings import BUNDLED, Settings
+from polyseme.single_thread import SINGLE_THREAD
 from polyseme.spellings import Case
 from polyseme.tokenizer import ResolvedToken, Text, Tokenized
 

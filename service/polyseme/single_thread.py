@@ -52,3 +52,7 @@ class SingleThread:
             clear = getattr(library, "clear_controlling_thread", None)
             if clear:
                 clear(force=True)
+
+
+SINGLE_THREAD = SingleThread()
+"""The context of all models of this process."""

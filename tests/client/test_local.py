@@ -8,9 +8,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import polyseme
 from polyseme.client import LocalModel
-from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import ModelFolderError, TooLargeError
 from polyseme.operations.encode import encode
+from polyseme.single_thread import SINGLE_THREAD
 from tests.client.conftest import require_same
 
 pytestmark = pytest.mark.usefixtures("two_threads")

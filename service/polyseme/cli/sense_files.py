@@ -18,7 +18,6 @@ import orjson
 import regex
 
 from polyseme.atomic_files import atomic_files, atomic_write
-from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
@@ -34,6 +33,7 @@ from polyseme.senses.inventory import (
     load_inventory,
 )
 from polyseme.sentences import split_sentences
+from polyseme.single_thread import SINGLE_THREAD
 from polyseme.spellings import fold, without_greek_accents
 from polyseme.terminal import Progress
 from polyseme.tokenizer import Text, as_string, hashable, resolve

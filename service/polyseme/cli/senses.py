@@ -34,7 +34,6 @@ from polyseme.cli.sense_files import (
     tag_sentences,
     write_occurrences,
 )
-from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted, listed
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
@@ -45,6 +44,7 @@ from polyseme.senses.clustering import quality
 from polyseme.senses.find import MAX_OTHERS, Senses, SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.settings import usable_cpus
+from polyseme.single_thread import SINGLE_THREAD
 from polyseme.terminal import echo
 from polyseme.tokenizer import Text, as_string, hashable
 

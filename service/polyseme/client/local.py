@@ -26,14 +26,12 @@ from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.schema import EncodeOptions, Request, Result
 from polyseme.operations.serialize import manifest_document
 from polyseme.settings import Settings, unknown_variables
-from polyseme.single_thread import SingleThread
+from polyseme.single_thread import SINGLE_THREAD
 from polyseme.tokenizer import Text
 
 _T = TypeVar("_T")
 LIMITS = Limits(max_sentence_tokens=MAX_SENTENCE_TOKENS)
 """The cost of a sentence grows with the square of its length. Other sizes are not limited."""
-SINGLE_THREAD = SingleThread()
-"""The context manager of all local models."""
 
 
 class LocalModel(Encoder):
