@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from polyseme.operations import limits
-from polyseme.operations.limits import record, stage
+from polyseme.operations.limits import set_record, stage
 
 
 @contextmanager
 def recording():
     """The record of a block: its stages and token counts."""
-    record(made := SimpleNamespace(stages={}, counts=None))
+    set_record(made := SimpleNamespace(stages={}, counts=None))
     yield made
-    record(None)
+    set_record(None)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_nothing_is_recorded_without_a_request_or_in_other_threads(found):
     other = threading.Thread(target=run)
     other.start()
     other.join()
-    record(None)
+    set_record(None)
     run()
     assert found.stages == {}
 

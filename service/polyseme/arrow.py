@@ -159,7 +159,7 @@ class Encoder:
             value: Any = getattr(self, name)
             is_one = isinstance(value, str | Path | SenseInventory)
             object.__setattr__(self, name, (value,) if is_one else tuple(value))
-        _ARGUMENTS.of(**vars(self))
+        _ARGUMENTS.of(**{name: getattr(self, name) for name in _ARGUMENTS.model_fields})
         if self.models_dir is not None:  # other processes may have other working directories
             object.__setattr__(self, "models_dir", Path(self.models_dir).absolute())
         inventories = (

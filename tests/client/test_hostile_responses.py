@@ -1,7 +1,9 @@
 """An invalid response of any server is reported in one sentence."""
 
+import gc
 import io
 import traceback
+import weakref
 import zipfile
 
 import httpx
@@ -252,6 +254,22 @@ def test_an_oversized_response_is_not_read_to_its_end(response):
         pytest.raises(TooLargeError, match="100000"),
     ):
         client.encode(["bank"])
+
+
+def test_an_oversized_response_is_freed_with_its_error():
+    response = ScriptedResponse(media=NPZ, body=b"x" * 200_000)
+    with (
+        scripted_server(response) as server,
+        Client(server.url, retries=0, max_answer_bytes=100_000) as client,
+    ):
+        gc.disable()  # so that a cycle would stay
+        try:
+            client.encode(["bank"])
+        except TooLargeError as error:
+            rejection = weakref.ref(error)
+        gone = rejection() is None
+        gc.enable()
+    assert gone
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,14 @@ class Steps(Generic[_T]):
     def __iter__(self) -> Iterator["httpx.Request"]:
         try:
             while True:
-                yield self.exchange.send(self.response)
+                yield self.exchange.send(self._take())
         except StopIteration as end:
             self.result = end.value
+
+    def _take(self) -> "httpx.Response | TooLargeError | None":
+        """Return the response without keeping it: an error's traceback would refer to itself."""
+        response, self.response = self.response, None
+        return response
 
 
 class Exchanges:
@@ -278,7 +283,10 @@ class Exchanges:
             raise ClientError("The client is closed: create another one.")
         response = yield self._http.build_request(method, path, headers=headers, content=body)
         if isinstance(response, TooLargeError):
-            raise response
+            try:
+                raise response
+            finally:
+                del response  # of which the traceback would be a cycle, with what was received
         if response.status_code != 200:
             raise error_of_response(response, first)
         if media_type_of(response) != accept:

@@ -147,7 +147,7 @@ class Sentence(OneLine, _Arrays):
         def __getattr__(self, name: str) -> Any:
             if name != "tokens" or "_source" not in vars(self):
                 return super().__getattr__(name)
-            tokens = [Token.of(token) for token in self._source.tokens]
+            tokens = [Token.of(token) for token in self._source.with_offsets()]
             vars(self)["tokens"] = tokens
             return tokens
 

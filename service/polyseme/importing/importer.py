@@ -56,7 +56,7 @@ READERS: dict[str, type[Reader]] = {
     "word2vec-binary": BinaryReader,
     "word2vec-text": TextReader,
 }
-"""The formats and their readers, of which one at most recognizes a file."""
+"""The formats and their readers, of which the first that recognizes a file reads it."""
 _UNSORTED = (
     "Warning: the words are not sorted by frequency, so all words are treated as equally"
     " informative, which separates senses less well; --sorted overrides this test."

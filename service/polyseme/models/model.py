@@ -138,7 +138,7 @@ class Model:
         missing = [i for i, row in enumerate(rows) if row is None] if None in rows else []
         for i in missing:
             rows[i] = 0
-            names[i] = "" if tokens[i].composed is None else tokens[i].text
+            names[i] = tokens[i].composed or ""
         indices = np.array(rows, np.intp)
         values, scales = self._table
         vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)

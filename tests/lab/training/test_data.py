@@ -51,7 +51,7 @@ def model(tmp_path_factory):
 @PROPERTY
 @given(text=st.text("aApPlLeE bnkBgGuU'’.-,:3@_/hwtd\n", max_size=60))
 def test_text_has_vectors_of_service(model, text):
-    for one in (text, "Apple's bank, MONEY didn't end gnu gnat high-end apple Apple"):
+    for one in (text, "Apple's bank, MONEY didn't end gnu gnat @gnu high-end apple Apple"):
         lexicon, sentence = Lexicon(model), model.inputs(model.tokenizer.tokens(one))
         rows = np.array([entry for entry, _ in lexicon.of_text(one)], int)
         table, known = lexicon.table(), sentence.known
