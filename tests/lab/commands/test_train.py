@@ -11,7 +11,7 @@ from polyseme.models.reader import read_model
 from polyseme_lab.commands.train import TrainingProgress, recipe_fields
 from tests.cli.conftest import run, run_process, without
 from tests.lab.training.world import world_model, write_corpus, write_tags
-from tests.test_progress import clock
+from tests.test_terminal import clock
 
 __all__ = ["clock"]
 
