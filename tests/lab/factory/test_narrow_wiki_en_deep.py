@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import FeedForward, Projection, contextualize
 from polyseme.models.reader import read_model
-from tests.lab.training.runs import run
 from tests.lab.training.world import world_model, write_corpus
 from tests.tiny import full_layer, projection
 
@@ -30,6 +29,7 @@ from lab.factory.narrow_wiki_en_deep import (  # noqa: E402
 )
 
 from polyseme_lab.training.run import write_trained_model  # noqa: E402
+from tests.lab.training.runs import run  # noqa: E402
 
 D, K, UNITS = 12, 4, 9
 
