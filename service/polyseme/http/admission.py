@@ -275,7 +275,8 @@ class RequestBudget(Budget):
         self._started = time.thread_time()
         self._charged = 0.0
         self._room = 0
-        self._has_permit = False
+        self.has_permit = False
+        """whether it has a permit for long requests"""
         self.is_received = False
         """whether the whole body is received; a client that sends it slowly holds no permit"""
 
@@ -301,7 +302,7 @@ class RequestBudget(Budget):
                 self._context.aborted = True
                 raise AbortedError
         if self.is_received and used > self._max_work * _LONG:
-            if error := self.charge(used):
+            if self._rates.counts_work and (error := self.charge(used)):
                 raise error
             self.take_permit()
 
@@ -323,36 +324,36 @@ class RequestBudget(Budget):
 
     def give_back_permit(self) -> None:
         """Give back the permit of a request whose result is computed."""
-        if self._has_permit:
-            self._has_permit = False
+        if self.has_permit:
+            self.has_permit = False
             self._capacity.give_back(permits=1)
 
     def close(self) -> None:
         """End the budget; record the processor time, and give back the room of the response."""
         set_budget(UNLIMITED)
-        self.give_back_permit()
+        if self.has_permit:
+            self.give_back_permit()
         used = time.thread_time() - self._started
         self._context.work = used * 1000
         if self._room:
             self._capacity.give_back(room=self._room)
             self._room = 0
-        self.charge(used)
+        if self._rates.counts_work:
+            self.charge(used)
         if used > self._max_work * _LONG and _malloc_trim:
             _malloc_trim(0)
 
     def take_permit(self, *, is_admitted: bool = False) -> None:
         """Take a permit for a long request; raise DeadlineError or OverloadedError."""
-        if not self._has_permit:
+        if not self.has_permit:
             self._capacity.take_permit(self._deadline, is_admitted=is_admitted)
-            self._has_permit = True
+            self.has_permit = True
 
     def charge(self, used: float) -> RateLimitedError | None:
         """Charge processor time to the caller; return an error if it exceeds a rate.
 
         `used` is the time of the request until now, in seconds.
         """
-        if not self._rates.counts_work:
-            return None
         new, self._charged = used - self._charged, used
         milliseconds = math.ceil(new * 1000)
         return self._rates.hit(caller_name(self._context), _WORK_SCOPE, milliseconds)
@@ -373,7 +374,7 @@ def init_app(app: Flask, settings: Settings, auth: ApiKeyAuth, rates: RateLimits
             socket = environ.get("gunicorn.socket")
             budget = context.budget = RequestBudget(context, settings, capacity, rates, socket)
             set_budget(budget)
-            if error := budget.charge(0.0):
+            if rates.counts_work and (error := budget.charge(0.0)):
                 raise error
             budget.check()
 

@@ -151,7 +151,7 @@ class Middleware:
             context.status = int(status[:3])
             present = {name.lower(): value for name, value in headers}
             length = present.get("content-length")
-            if context.budget:
+            if context.budget and context.budget.has_permit:
                 context.budget.give_back_permit()
             if method != "HEAD":
                 context.response_bytes = int(length or 0)

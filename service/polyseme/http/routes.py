@@ -37,7 +37,6 @@ from polyseme.operations.encode import (
     TokenCounts,
     encode_each,
     encode_sentences,
-    record_token_counts,
     tokenize,
 )
 from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
@@ -182,7 +181,7 @@ def encode() -> Response:
             number_bytes=MAX_VALUE_BYTES["npz" if media == NPZ else body.encoding],
             streamed=media == NDJSON,
         )
-        counts = record_token_counts(sentences)
+        counts = context.counts = TokenCounts(sentences)
     if media == NDJSON:
         return Response(_stream(model, sentences, body, context, counts), content_type=NDJSON)
     encoded = encode_sentences(model, sentences, body)

@@ -169,7 +169,8 @@ def tokenize(
     if isinstance(texts, str):
         texts, path = [texts], lambda _: ("input",)
     options.check(model)
-    oov, sizes = options.oov_policy(model), options.size_coefficients(model)
+    oov = options.oov or ("zero" if model.subwords is None else "subword")
+    sizes = options.size_coefficients(model)
     limits.check("max_sentences", len(texts))
     if sum(map(len, texts)) > limits.max_tokens:
         limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))

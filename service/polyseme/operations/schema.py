@@ -272,18 +272,13 @@ class EncodeOptions(SentenceOptions):
         return sorted(set(self.layers))
 
     def check(self, model: Model) -> None:
-        """Raise InvalidError for layers, a share or a policy that the model does not support."""
-        self.layer_numbers(model)
+        """Raise InvalidError for a share or a policy that the model does not support."""
         if self.share is not None and model.layers[-1].residual.kind != "unit":
             message = "the last residual of this model is not `unit`, so it has no share"
             raise InvalidError([FieldError(("share",), message)], "Omit `share` for this model.")
         if self.oov == "subword" and model.subwords is None:
             hint = 'Omit `oov`, or use `oov: "zero"`.'
             raise InvalidError([FieldError(("oov",), "this model has no subword vectors")], hint)
-
-    def oov_policy(self, model: Model) -> OovPolicy:
-        """Return the policy for out-of-vocabulary words, by default that of the model."""
-        return self.oov or ("zero" if model.subwords is None else "subword")
 
     def size_coefficients(self, model: Model) -> tuple[int, int]:
         """Return (a, b), where n·a + n²·b is the number of values for n tokens."""
